@@ -1,0 +1,17 @@
+//! Element types, host tensors and `.npy` files.
+//!
+//! This crate knows nothing of graphs, IR or devices: it is the vocabulary that the importer, the reference interpreter, the runtime
+//! and the command share when they speak of values.
+
+mod dtype;
+mod error;
+mod npy;
+mod npy_header;
+mod scalar;
+mod tensor;
+
+pub use dtype::{DType, NumberKind, UnknownDType};
+pub use error::{NpyError, TensorError};
+pub use npy::{read_npy, read_npy_as, read_npy_from, write_npy, write_npy_to};
+pub use scalar::{E8m0Rounding, Overflow, decode_float, encode_e8m0, encode_float, encode_float_with};
+pub use tensor::{Tensor, byte_count, element_count};
