@@ -1,0 +1,18 @@
+//! Compiles the list of dialects that every session registers.
+
+fn main() {
+    println!("cargo:rerun-if-changed=cpp");
+    println!("cargo:rerun-if-env-changed=MLIR_SYS_220_PREFIX");
+    let prefix = std::env::var("MLIR_SYS_220_PREFIX").unwrap_or_else(|_| "/usr/lib/llvm-22".to_owned());
+    cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .flag("-fno-rtti")
+        .flag("-fno-exceptions")
+        .flag_if_supported("-Wno-unused-parameter")
+        .include(format!("{prefix}/include"))
+        .include("cpp")
+        .file("cpp/registry.cpp")
+        .warnings(false)
+        .compile("tenon_ir_registry");
+}

@@ -1,0 +1,5 @@
+//! Generates and compiles the graph dialect.
+
+fn main() {
+    tenon_dialect_build::build("graph");
+}

@@ -1,0 +1,4 @@
+//! x
+use tenon_ir as _;
+/// x
+pub fn x(){}
