@@ -104,6 +104,15 @@ impl<'s> Attribute<'s> {
         }
     }
 
+    /// Elements of an `array<f64: …>`.
+    pub fn as_f64_array(self) -> Option<Vec<f64>> {
+        unsafe {
+            mlirAttributeIsADenseF64Array(self.raw).then(|| {
+                (0..mlirDenseArrayGetNumElements(self.raw)).map(|i| mlirDenseF64ArrayGetElement(self.raw, i)).collect()
+            })
+        }
+    }
+
     /// Elements of an `array<i32: …>`.
     pub fn as_i32_array(self) -> Option<Vec<i32>> {
         unsafe {

@@ -261,6 +261,11 @@ impl<'s> Context<'s> {
         unsafe { Attribute::from_raw(mlirDenseI64ArrayGet(self.raw, values.len() as isize, values.as_ptr())) }
     }
 
+    /// `array<f64: …>`.
+    pub fn f64_array(self, values: &[f64]) -> Attribute<'s> {
+        unsafe { Attribute::from_raw(mlirDenseF64ArrayGet(self.raw, values.len() as isize, values.as_ptr())) }
+    }
+
     /// `array<i32: …>`.
     pub fn i32_array(self, values: &[i32]) -> Attribute<'s> {
         unsafe { Attribute::from_raw(mlirDenseI32ArrayGet(self.raw, values.len() as isize, values.as_ptr())) }

@@ -24,10 +24,6 @@ impl<'m> Op<'m> {
         self.raw
     }
 
-    pub(crate) fn core(self) -> &'m ModuleCore {
-        self.core
-    }
-
     /// A key that is equal for equal operations of one module.
     pub fn key(self) -> usize {
         self.raw.ptr as usize

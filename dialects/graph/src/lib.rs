@@ -1,4 +1,25 @@
-//! x
-use tenon_ir as _;
-/// x
-pub fn x(){}
+//! The graph dialect: tensors and operators.
+//!
+//! `graph.td` defines the operations for MLIR (assembly, traits, documentation); this crate gives them meaning in Rust:
+//!
+//! - [`TensorType`] and [`Dim`]: element type, capacity and extent of each dimension ([`DimExpr`]), order in memory.
+//! - [`Operator`]: each operation that computes, as plain data, with the result types that follow from its operands. One file an operator
+//!   under [`operators`], one line in `operator.rs` that registers it.
+//! - [`check`]: all semantic checks of a module.
+//!
+//! Invariants: an operator's result types are a function of its attributes and operand types; the same function serves import, buckets
+//! (where symbols become numbers and every operation is inferred anew) and checking. A dimension that cannot be shown to differ is taken
+//! to fit until it is a number.
+
+mod check;
+mod dim_expr;
+mod error;
+mod operator;
+pub mod operators;
+mod tensor_type;
+
+pub use check::check;
+pub use dim_expr::DimExpr;
+pub use error::{ErrorKind, SemanticError};
+pub use operator::{Operator, OperatorKind};
+pub use tensor_type::{Dim, TensorType, read_dim_expr, write_dim_expr};

@@ -1,0 +1,39 @@
+//! One file an operator: its attributes, how they are written, and its result types.
+
+mod attributes;
+mod structure;
+
+macro_rules! files {
+    ($($file:ident: $($name:ident),+;)*) => { $(mod $file; pub use $file::{$($name),+};)* };
+}
+
+files! {
+    arg_reduce: ArgReduce;
+    attention: Attention;
+    broadcast: Broadcast;
+    cast: Cast;
+    concat: Concat;
+    constant: Constant;
+    contract: Contract;
+    convolution: Convolution;
+    dim: DimExtent;
+    elementwise: Elementwise, Function;
+    gather: Gather, GatherKind;
+    iota: Iota;
+    normalize: Normalize, NormalizeKind;
+    pad: Pad, PadMode;
+    quantize: Dequantize, Quantize;
+    reduce: Reduce, ReduceKind;
+    reshape: Reshape;
+    resize: CoordinateMode, Resize, ResizeMode, ResizeRounding;
+    scan: Scan, ScanKind;
+    scatter: Combine, Scatter, ScatterKind;
+    slice: Slice;
+    softmax: Softmax;
+    top_k: TopK;
+    transpose: Transpose;
+    window: Window, WindowKind;
+}
+
+pub use structure::broadcast_dims;
+pub(crate) use structure::*;
