@@ -177,6 +177,21 @@ pub(crate) fn kernel(columns: &[u64]) -> Vec<u64> {
         .collect()
 }
 
+/// A basis of the vectors that lie in the spans of both lists.
+pub(crate) fn intersection(a: &[u64], b: &[u64]) -> Vec<u64> {
+    let a = Span::of(a).basis();
+    let mut columns = a.clone();
+    columns.extend(Span::of(b).basis());
+    let common: Vec<u64> = kernel(&columns).iter().map(|&k| combine(&a, k)).collect();
+    Span::of(&common).basis()
+}
+
+/// The vectors that, one after the other, add something to the span of `known`.
+pub(crate) fn beyond(known: &[u64], vectors: &[u64]) -> Vec<u64> {
+    let mut span = Span::of(known);
+    vectors.iter().copied().filter(|&v| span.push(v, 0).is_none()).collect()
+}
+
 /// The xor of the columns that `index` selects.
 pub(crate) fn combine(columns: &[u64], index: u64) -> u64 {
     columns.iter().enumerate().filter(|(i, _)| index >> i & 1 == 1).fold(0, |sum, (_, &c)| sum ^ c)
@@ -267,6 +282,15 @@ mod tests {
             }
             prop_assert_eq!(m.transpose().transpose(), m.clone());
             prop_assert_eq!(m.transpose().rank(), m.rank());
+        }
+
+        #[test]
+        fn intersections(a in matrices(), b in matrices()) {
+            let common = Span::of(&intersection(a.columns(), b.columns()));
+            let (a, b) = (Span::of(a.columns()), Span::of(b.columns()));
+            for v in 0..256 {
+                prop_assert_eq!(common.contains(v), a.contains(v) && b.contains(v));
+            }
         }
 
         #[test]

@@ -296,6 +296,7 @@ pub(crate) fn unflatten(shape: &[u32], mut element: u32) -> Vec<u32> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::testing::{random_layout, seeds};

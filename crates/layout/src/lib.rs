@@ -12,23 +12,35 @@
 //! - Tiles have at most 2^20 elements and 16 dimensions, blocks at most 32 warps, so that nothing here can exhaust memory.
 //! - The crate knows nothing of IR, targets or code: it gives plans, a code generator carries them out.
 
+mod access;
 mod bits;
 mod construct;
+mod convert;
 mod error;
 mod layout;
+mod ldmatrix;
 mod mma;
 mod reduce;
 mod reshape;
+mod shared;
+mod shuffle;
+mod swizzle;
 mod text;
 
 #[cfg(test)]
 mod testing;
 
+pub use access::{MAX_ACCESS_BYTES, VectorAccess, Wavefronts, bank_conflicts, vector_width};
 pub use bits::{BitMatrix, ShiftTerm, Span, shift_terms};
+pub use convert::{Conversion, ConversionCost, SharedRoundTrip};
 pub use error::LayoutError;
 pub use layout::{
     LANE_BITS, LANES, MAX_DIMENSIONS, MAX_ELEMENT_BITS, MAX_REGISTER_BITS, MAX_WARP_BITS, RegisterOffset, Replication,
     TileLayout,
 };
+pub use ldmatrix::{Ldmatrix, LdmatrixGroup};
 pub use mma::{MmaShape, wgmma_accumulator, wgmma_operand_a};
 pub use reduce::{ButterflyStep, CrossWarp, ReductionPlan};
+pub use shared::{OffsetMap, SharedLayout, Swizzle};
+pub use shuffle::{Exchange, Shuffle, ShufflePart, ShufflePlan, ThreadFunction};
+pub use swizzle::{ChosenSwizzle, SharedAccess};

@@ -175,6 +175,7 @@ fn warpgroup_fragments(shape: &[u32; 2], columns: u32, warpgroups: [u32; 2]) -> 
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

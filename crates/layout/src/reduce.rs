@@ -1,6 +1,6 @@
 //! How to reduce one dimension of a tile.
 
-use crate::bits::{combine32, kernel};
+use crate::bits::{beyond, combine32, kernel};
 use crate::{LANE_BITS, LayoutError, Span, TileLayout};
 
 /// One step of a butterfly: every lane combines its registers with those of the lane at `lane ^ lane_xor`.
@@ -103,15 +103,6 @@ impl ReductionPlan {
     }
 }
 
-/// The vectors that, one after the other, add something to the span of `known`.
-fn beyond(known: &[u64], vectors: &[u64]) -> Vec<u64> {
-    let mut span = Span::new();
-    for &v in known {
-        span.push(v, 0);
-    }
-    vectors.iter().copied().filter(|&v| span.push(v, 0).is_none()).collect()
-}
-
 /// The exchange of partial results: places that differ by `known` hold the same one, those that differ by `of_warps` others of the
 /// same element.
 fn cross_warp(
@@ -156,6 +147,7 @@ fn cross_warp(
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::testing::{family, random_layout, seeds};

@@ -166,6 +166,7 @@ impl TileLayout {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::LANES;

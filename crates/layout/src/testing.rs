@@ -1,5 +1,7 @@
 //! Layouts to test with: a family of usual ones and random linear ones of every kind.
 
+#![allow(clippy::unwrap_used)]
+
 use crate::{LANE_BITS, MmaShape, Span, TileLayout};
 use proptest::prelude::*;
 
@@ -87,4 +89,21 @@ pub(crate) fn family(shape: [u32; 2], warps: u32) -> Vec<TileLayout> {
     }
     all.dedup();
     all
+}
+
+/// A random layout in shared memory.
+pub(crate) fn random_shared(shape: &[u32], random: &mut Random) -> crate::SharedLayout {
+    let elements: u32 = shape.iter().product();
+    let bits = elements.trailing_zeros() as usize;
+    let dense = random.below(2) == 1;
+    let mut columns: Vec<u64> = Vec::new();
+    let mut span = Span::new();
+    while columns.len() < bits {
+        let candidate = if dense { random.below(u64::from(elements)) } else { 1 << random.below(bits as u64) };
+        if span.push(candidate, 0).is_none() {
+            columns.push(candidate);
+        }
+    }
+    let bases = columns.iter().map(|&c| crate::layout::unflatten(shape, c as u32)).collect();
+    crate::SharedLayout::new(shape.to_vec(), bases).unwrap()
 }

@@ -15,27 +15,35 @@ impl fmt::Display for TileLayout {
 impl TileLayout {
     /// Reads the written form of a layout of a tile of `shape`. Space between words does not matter.
     pub fn parse(shape: &[u32], text: &str) -> Result<Self, LayoutError> {
-        let mut parser = Parser { text, at: 0 };
-        let reg = parser.entry("reg")?;
+        let mut parser = Parser::new(text);
+        let reg = parser.entry("reg", MAX_REGISTER_BITS)?;
         parser.expect(",")?;
-        let lane = parser.entry("lane")?;
+        let lane = parser.entry("lane", MAX_REGISTER_BITS)?;
         parser.expect(",")?;
-        let warp = parser.entry("warp")?;
-        parser.skip_space();
-        if parser.at != text.len() {
-            return parser.fail("the end of the layout");
-        }
+        let warp = parser.entry("warp", MAX_REGISTER_BITS)?;
+        parser.end()?;
         Self::new(shape.to_vec(), reg, lane, warp)
     }
 }
 
-struct Parser<'t> {
+/// A reader of lists of vectors.
+pub(crate) struct Parser<'t> {
     text: &'t str,
     /// Offset of the next byte; always on a character boundary.
     at: usize,
 }
 
-impl Parser<'_> {
+impl<'t> Parser<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// Nothing but space is left.
+    pub(crate) fn end(&mut self) -> Result<(), LayoutError> {
+        self.skip_space();
+        if self.at == self.text.len() { Ok(()) } else { self.fail("the end of the layout") }
+    }
+
     fn fail<T>(&self, expected: impl Into<String>) -> Result<T, LayoutError> {
         Err(LayoutError::Syntax { at: self.at, expected: expected.into() })
     }
@@ -57,15 +65,15 @@ impl Parser<'_> {
         found
     }
 
-    fn expect(&mut self, word: &str) -> Result<(), LayoutError> {
+    pub(crate) fn expect(&mut self, word: &str) -> Result<(), LayoutError> {
         if self.take(word) { Ok(()) } else { self.fail(format!("`{word}`")) }
     }
 
-    /// `name = [[…], …]`.
-    fn entry(&mut self, name: &str) -> Result<Vec<Vec<u32>>, LayoutError> {
+    /// `name = [[…], …]` with at most `most` vectors.
+    pub(crate) fn entry(&mut self, name: &str, most: usize) -> Result<Vec<Vec<u32>>, LayoutError> {
         self.expect(name)?;
         self.expect("=")?;
-        self.list(MAX_REGISTER_BITS, |parser| parser.list(MAX_DIMENSIONS, Self::number))
+        self.list(most, |parser| parser.list(MAX_DIMENSIONS, Self::number))
     }
 
     /// A bracketed list of at most `most` items.
@@ -105,6 +113,7 @@ impl Parser<'_> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::testing::{random_layout, seeds};
