@@ -2,6 +2,7 @@
 
 use crate::error::{self, Error, Result};
 use crate::npy::{self, Array};
+use crate::output;
 use crate::tenon;
 use crate::workspace::Workspace;
 use std::ffi::OsString;
@@ -31,22 +32,22 @@ pub fn command(workspace: &Workspace, arguments: &[OsString]) -> Result<()> {
         _ => {}
     }
     let line: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    println!("$ tenon {}", line.join(" "));
+    output::line(&format!("$ tenon {}", line.join(" ")));
     let start = Instant::now();
     error::check(command.status().map_err(|error| Error::Failed(format!("tenon: {error}")))?)?;
-    println!("took {:.1} s", start.elapsed().as_secs_f64());
+    output::line(&format!("took {:.1} s", start.elapsed().as_secs_f64()));
 
     let actual = npy::read(&output.join(format!("{OUTPUT}.npy")))?;
     let expected = npy::read(&workspace.root.join(format!("{MODEL}/{OUTPUT}.0.npy")))?;
     let difference = compare(&actual, &expected)?;
-    println!(
+    output::line(&format!(
         "{OUTPUT} {:?}: {} elements, largest difference from ONNX Runtime's output {:.1e}, allowed {:.0e} + {:.0e} x value",
         actual.shape,
         actual.data.len(),
         difference.largest,
         TOLERANCE.0,
         TOLERANCE.1,
-    );
+    ));
     if difference.beyond > 0 {
         return Err(Error::Failed(format!("{} elements of {OUTPUT} differ by more than allowed", difference.beyond)));
     }

@@ -7,6 +7,7 @@
 mod demo;
 mod error;
 mod npy;
+mod output;
 mod programs;
 mod setup;
 mod tenon;
@@ -50,13 +51,13 @@ fn main() -> ExitCode {
 
 fn dispatch(arguments: &[OsString]) -> Result<()> {
     let Some((command, rest)) = arguments.split_first() else {
-        println!("{USAGE}");
+        output::line(USAGE);
         return Ok(());
     };
     let workspace = Workspace::find()?;
     match command.to_str() {
         Some("help" | "--help" | "-h") => {
-            println!("{USAGE}");
+            output::line(USAGE);
             Ok(())
         }
         Some("setup") => setup::command(&workspace, rest),

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::workspace::Workspace;
-use crate::{programs, setup, tools};
+use crate::{output, programs, setup, tools};
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::ops::AddAssign;
@@ -53,7 +53,7 @@ fn run(workspace: &Workspace, name: &str, arguments: &[OsString], variables: &[(
     if success && counts.passed == 0 {
         return Err(Error::Failed("no test has run: no test's name contains the filter".into()));
     }
-    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
+    output::line(&format!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped));
     if success { Ok(()) } else { Err(Error::Failed(format!("{name} failed"))) }
 }
 
@@ -73,15 +73,23 @@ impl AddAssign for Counts {
     }
 }
 
-impl Counts {
+/// Which closing lines are looked for.
+#[derive(Clone, Copy)]
+enum Runner {
+    Nextest,
+    Libtest,
+}
+
+impl Runner {
     /// The counts of a closing line: `Summary [ 1.2s] 9 tests run: 7 passed (1 slow), 1 failed, 1 timed out, 3 skipped` of
-    /// nextest, `test result: ok. 3 passed; 0 failed; 1 ignored; …` of libtest.
-    fn read(line: &str) -> Option<Counts> {
+    /// nextest, `test result: ok. 3 passed; 0 failed; 1 ignored; …` of libtest. nextest repeats what a failed test printed,
+    /// with libtest's closing line in it.
+    fn counts(self, line: &str) -> Option<Counts> {
         let line = without_escapes(line);
-        let line = line.trim();
-        let list = line
-            .strip_prefix("test result: ")
-            .or_else(|| line.strip_prefix("Summary [")?.split_once("run:").map(|(_, list)| list))?;
+        let list = match self {
+            Runner::Nextest => line.trim_start().strip_prefix("Summary [")?.split_once("run:")?.1,
+            Runner::Libtest => line.strip_prefix("test result: ")?,
+        };
         let words: Vec<&str> = list.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
         let mut counts = Counts::default();
         for pair in words.windows(2) {
@@ -101,7 +109,7 @@ impl Counts {
 fn watch_stderr(mut command: Command, counts: &mut Counts) -> Result<bool> {
     let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| start_failed(&command, &error))?;
     let output = child.stderr.take().expect("standard error was just asked to be piped");
-    *counts += pass_on(output, Some(&mut io::stderr()), &mut Vec::new())?;
+    *counts += pass_on(Runner::Nextest, output, Some(&mut io::stderr()), &mut Vec::new())?;
     finish(child.wait())
 }
 
@@ -111,7 +119,7 @@ fn watch_stdout(mut command: Command, counts: &mut Counts, at_once: bool) -> Res
     let output = child.stdout.take().expect("standard output was just asked to be piped");
     let mut kept = Vec::new();
     let mut stdout = io::stdout();
-    *counts += pass_on(output, at_once.then_some(&mut stdout as &mut dyn Write), &mut kept)?;
+    *counts += pass_on(Runner::Libtest, output, at_once.then_some(&mut stdout as &mut dyn Write), &mut kept)?;
     let success = finish(child.wait())?;
     if !success && !at_once {
         stdout.write_all(&kept).map_err(|error| Error::Failed(error.to_string()))?;
@@ -120,7 +128,7 @@ fn watch_stdout(mut command: Command, counts: &mut Counts, at_once: bool) -> Res
 }
 
 /// Reads to the end, summing up closing lines; each line goes to `sink`, or is kept if there is none.
-fn pass_on(source: impl Read, mut sink: Option<&mut dyn Write>, kept: &mut Vec<u8>) -> Result<Counts> {
+fn pass_on(runner: Runner, source: impl Read, mut sink: Option<&mut dyn Write>, kept: &mut Vec<u8>) -> Result<Counts> {
     let mut source = BufReader::new(source);
     let mut counts = Counts::default();
     let mut line = Vec::new();
@@ -130,7 +138,7 @@ fn pass_on(source: impl Read, mut sink: Option<&mut dyn Write>, kept: &mut Vec<u
         if length == 0 {
             return Ok(counts);
         }
-        counts += Counts::read(&String::from_utf8_lossy(&line)).unwrap_or_default();
+        counts += runner.counts(&String::from_utf8_lossy(&line)).unwrap_or_default();
         match &mut sink {
             Some(sink) => sink.write_all(&line).map_err(|error| Error::Failed(error.to_string()))?,
             None => kept.extend_from_slice(&line),
@@ -165,39 +173,43 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn counts(passed: u64, failed: u64, skipped: u64) -> Option<Counts> {
+        Some(Counts { passed, failed, skipped })
+    }
+
     #[test]
-    fn closing_lines_are_read() {
-        let counts = |passed, failed, skipped| Some(Counts { passed, failed, skipped });
-        assert_eq!(Counts::read("     Summary [   0.012s] 10 tests run: 10 passed, 0 skipped"), counts(10, 0, 0));
+    fn closing_lines_of_nextest() {
+        let read = |line| Runner::Nextest.counts(line);
+        assert_eq!(read("     Summary [   0.012s] 10 tests run: 10 passed, 0 skipped\n"), counts(10, 0, 0));
         assert_eq!(
-            Counts::read(
-                "  Summary [  12.001s] 9/12 tests run: 6 passed (2 slow, 1 leaky), 2 failed, 1 timed out, 3 skipped"
+            read(
+                "  Summary [  12.001s] 9/12 tests run: 6 passed (2 slow, 1 leaky), 2 failed, 1 timed out, 3 skipped\n"
             ),
             counts(6, 3, 3)
         );
-        assert_eq!(
-            Counts::read(
-                "\u{1b}[32;1m     Summary\u{1b}[0m [   0.0s] \u{1b}[1m1\u{1b}[0m test run: \u{1b}[1m1\u{1b}[0m passed, 0 skipped"
-            ),
-            counts(1, 0, 0)
-        );
-        assert_eq!(
-            Counts::read(
-                "test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 9 filtered out; finished in 0.00s"
-            ),
-            counts(3, 2, 1)
-        );
-        assert_eq!(Counts::read("test a::b ... ok"), None);
-        assert_eq!(Counts::read("running 3 tests"), None);
+        let colored = "\u{1b}[32;1m     Summary\u{1b}[0m [   0.0s] \u{1b}[1m1\u{1b}[0m test run: \u{1b}[1m1\u{1b}[0m passed, 0 skipped";
+        assert_eq!(read(colored), counts(1, 0, 0));
+        assert_eq!(read("    test result: FAILED. 0 passed; 1 failed; 0 ignored"), None);
+        assert_eq!(read("test result: FAILED. 0 passed; 1 failed; 0 ignored"), None);
+    }
+
+    #[test]
+    fn closing_lines_of_libtest() {
+        let read = |line| Runner::Libtest.counts(line);
+        let line =
+            "test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 9 filtered out; finished in 0.00s\n";
+        assert_eq!(read(line), counts(3, 2, 1));
+        assert_eq!(read("test a::b ... ok\n"), None);
+        assert_eq!(read("running 3 tests\n"), None);
     }
 
     #[test]
     fn output_is_passed_on_unchanged_and_counted() {
         let text = b"running 1 test\ntest result: ok. 1 passed; 0 failed; 0 ignored\ntest result: ok. 2 passed; 0 failed\nno newline\xff";
         let (mut sink, mut kept) = (Vec::new(), Vec::new());
-        let counts = pass_on(&text[..], Some(&mut sink), &mut kept).unwrap();
+        let counts = pass_on(Runner::Libtest, &text[..], Some(&mut sink), &mut kept).unwrap();
         assert_eq!((counts.passed, sink.as_slice(), kept.len()), (3, &text[..], 0));
-        pass_on(&text[..], None, &mut kept).unwrap();
+        pass_on(Runner::Libtest, &text[..], None, &mut kept).unwrap();
         assert_eq!(kept, text);
     }
 }

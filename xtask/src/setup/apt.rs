@@ -39,7 +39,7 @@ pub fn install(packages: &[&str]) -> Result<()> {
     if privilege == Privilege::None {
         return Err(Error::Failed(by_hand(packages)));
     }
-    eprintln!("installing with apt-get: {}", packages.join(" "));
+    eprintln!("installing with apt-get, which takes some minutes: {}", packages.join(" "));
     run(privilege, &["update"])?;
     let unknown: Vec<&str> = packages.iter().copied().filter(|package| !has_candidate(package)).collect();
     if !unknown.is_empty() {
@@ -56,7 +56,7 @@ fn by_hand(packages: &[&str]) -> String {
     format!("missing: {packages}\nInstall with:\n  sudo apt-get update && sudo apt-get install {packages}")
 }
 
-/// Runs apt-get with its output on standard error, waiting for another apt if one holds the lock.
+/// Runs apt-get, waiting for another if one holds the lock; what it says of success is dropped, errors go to standard error.
 fn run(privilege: Privilege, arguments: &[&str]) -> Result<()> {
     let mut line: Vec<&str> = if privilege == Privilege::Sudo { vec!["sudo", "-n"] } else { Vec::new() };
     line.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300"]);
@@ -65,7 +65,7 @@ fn run(privilege: Privilege, arguments: &[&str]) -> Result<()> {
     let status = Command::new(line[0])
         .args(&line[1..])
         .stdin(Stdio::null())
-        .stdout(std::io::stderr())
+        .stdout(Stdio::null())
         .status()
         .map_err(|error| Error::Failed(format!("{}: {error}", line[0])))?;
     if status.success() {

@@ -8,6 +8,7 @@ mod packages;
 mod python;
 
 use crate::error::{Error, Result};
+use crate::output;
 use crate::tools::Tool;
 use crate::workspace::Workspace;
 use packages::Host;
@@ -90,8 +91,8 @@ fn check(workspace: &Workspace, options: &Options) -> Result<()> {
         let file = host.first_missing_file(package);
         complete &= file.is_empty();
         match file.as_str() {
-            "" => println!("present  {}", package.name),
-            file => println!("missing  {} (no {file})", package.name),
+            "" => output::line(&format!("present  {}", package.name)),
+            file => output::line(&format!("missing  {} (no {file})", package.name)),
         }
     }
     for set in Set::ALL {
@@ -99,13 +100,13 @@ fn check(workspace: &Workspace, options: &Options) -> Result<()> {
             let present = python::is_installed(&workspace.venv(), requirement);
             complete &= present || !options.sets.contains(&set);
             let state = if present { "present " } else { "missing " };
-            println!("{state} {requirement} in .venv (optional: {})", set.flag());
+            output::line(&format!("{state} {requirement} in .venv (optional: {})", set.flag()));
         }
     }
     for tool in Tool::ALL {
         match tool.locate(&workspace.venv())? {
-            Some(path) => println!("found    {} at {}", tool.name(), path.display()),
-            None => println!("absent   {} (optional: --ptxas, {} or PATH)", tool.name(), tool.variable()),
+            Some(path) => output::line(&format!("found    {} at {}", tool.name(), path.display())),
+            None => output::line(&format!("absent   {} (optional: --ptxas, {} or PATH)", tool.name(), tool.variable())),
         }
     }
     if complete { Ok(()) } else { Err(Error::Failed("not everything is there: run `cargo xtask setup`".into())) }

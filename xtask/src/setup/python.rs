@@ -48,7 +48,8 @@ pub fn ensure(workspace: &Workspace, set: Set) -> Result<()> {
         return Ok(());
     }
     let python = venv.join("bin/python");
-    if !python.exists() {
+    // Without pip, an earlier attempt was interrupted: creating it again completes it.
+    if !python.exists() || !venv.join("bin/pip").exists() {
         ensure_venv_module()?;
         run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
     }
