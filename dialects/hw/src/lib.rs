@@ -1,0 +1,22 @@
+//! The hw dialect: tile programs of one target, and the launch plan.
+//!
+//! `hw.td` defines the operations for MLIR; this crate gives typed access in Rust:
+//!
+//! - [`TileType`], [`SharedType`]: types as data, layouts by [`tenon_layout`].
+//! - [`TileBuilder`] and [`Scalar`]: makers of tile operations and of the scalar code inside them.
+//!
+//! Invariants: every tile has a layout that covers it; element types are signless; a kernel touches global memory only through its pointer
+//! arguments.
+
+mod error;
+mod scalar;
+mod tile;
+mod types;
+
+pub use error::HwError;
+pub use scalar::{FloatPredicate, IntegerPredicate, Scalar};
+pub use tile::{Access, Shared, Tile, TileBuilder, line_layout};
+pub use types::{SharedType, TileType};
+
+/// The dialect's operations, types and attributes, as `mlir-tblgen` documents them.
+pub const DOCUMENTATION: &str = include_str!(concat!(env!("OUT_DIR"), "/documentation.md"));
