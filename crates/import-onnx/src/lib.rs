@@ -1,0 +1,31 @@
+//! The ONNX front end.
+//!
+//! Reading comes first and knows nothing of operators: [`Model::load`] turns a file into [`Graph`]s of [`Node`]s in topological order,
+//! with decoded tensors, inlined functions and resolved names, or says by code and by node why it cannot. Everything read from a file
+//! is untrusted: sizes are checked before anything is allocated, and nesting, messages and inlining are bounded.
+//!
+//! - `wire` bounds a file before it is decoded; `proto` holds the generated messages.
+//! - `tensor`, `external`, `file` read data; `value` reads declared types.
+//! - `build` and `function` make graphs; `graph` orders nodes; `node` hands out attributes.
+
+mod build;
+mod error;
+mod external;
+mod file;
+mod function;
+mod graph;
+mod model;
+mod node;
+mod opsets;
+pub mod proto;
+mod tensor;
+mod value;
+mod wire;
+
+pub use error::{ImportError, NodeSite};
+pub use graph::Graph;
+pub use model::Model;
+pub use node::{AttributeValue, Attributes, Node};
+pub use opsets::{NEWEST_OPSET, OLDEST_OPSET, Opsets};
+pub use tensor::read_tensor_pb;
+pub use value::{Dim, TensorType, ValueInfo, ValueType};
