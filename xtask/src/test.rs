@@ -47,6 +47,9 @@ fn run(workspace: &Workspace, name: &str, arguments: &[OsString], variables: &[(
         success &= watch_stdout(docs, &mut counts, false)?;
     } else {
         let mut tests = command(&["test", "--workspace", "--no-fail-fast"])?;
+        if !terminal {
+            tests.arg("--quiet");
+        }
         tests.arg("--").args(filter);
         success &= watch_stdout(tests, &mut counts, true)?;
     }
