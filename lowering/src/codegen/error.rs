@@ -1,0 +1,49 @@
+//! What can go wrong between the `gpu` stage and PTX.
+
+use tenon_ir::IrError;
+
+/// A kernel that does not become PTX.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CodegenError {
+    /// MLIR or LLVM refused.
+    #[error(transparent)]
+    Ir(#[from] IrError),
+    /// The kernel calls a function that is not there.
+    #[error("kernel `@{kernel}` calls `{symbol}`, which nothing defines")]
+    Unresolved {
+        /// Name of the kernel.
+        kernel: String,
+        /// The function.
+        symbol: String,
+    },
+    /// Texts of PTX that cannot stand in one file.
+    #[error("the PTX of kernels cannot be put together: {0}")]
+    Concatenate(String),
+    /// A compiling thread ended early.
+    #[error("a compiling thread ended without a result")]
+    Worker,
+}
+
+impl CodegenError {
+    /// Stable code, `docs/errors/`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            CodegenError::Ir(error) => error.code(),
+            CodegenError::Unresolved { .. } => "E0520",
+            CodegenError::Concatenate(_) => "E0521",
+            CodegenError::Worker => "E0522",
+        }
+    }
+
+    /// What to change.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            CodegenError::Ir(error) => error.help(),
+            CodegenError::Unresolved { .. } => {
+                Some("use operations that have instructions of their own, or elementary functions on f32".to_owned())
+            }
+            CodegenError::Concatenate(_) => Some("compile all kernels of a program for one target".to_owned()),
+            CodegenError::Worker => None,
+        }
+    }
+}

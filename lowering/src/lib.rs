@@ -1,0 +1,4 @@
+//! From graph kernels to tile programs, upstream MLIR, LLVM and PTX.
+
+pub mod codegen;
+pub mod expand;

@@ -1,0 +1,6 @@
+//! Tile programs taken down to PTX: golden text, acceptance by ptxas, and values.
+#![allow(clippy::unwrap_used)]
+
+mod assemble;
+mod kernels;
+mod support;
