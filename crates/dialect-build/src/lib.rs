@@ -62,7 +62,10 @@ fn generate(prefix: &str, root: &Path, name: &str, out: &Path) {
         command.arg("-I").arg(format!("{prefix}/include")).arg(root.join(format!("{name}.td")));
         command.arg("-o").arg(out.join(file));
         let status = command.status();
-        assert!(matches!(&status, Ok(status) if status.success()), "mlir-tblgen {generator} failed on {name}.td: {status:?}");
+        assert!(
+            matches!(&status, Ok(status) if status.success()),
+            "mlir-tblgen {generator} failed on {name}.td: {status:?}"
+        );
     }
 }
 

@@ -74,9 +74,7 @@ impl<'s> Attribute<'s> {
 
     /// Name of a flat symbol reference.
     pub fn as_symbol(self) -> Option<String> {
-        unsafe {
-            mlirAttributeIsAFlatSymbolRef(self.raw).then(|| read_string(mlirFlatSymbolRefAttrGetValue(self.raw)))
-        }
+        unsafe { mlirAttributeIsAFlatSymbolRef(self.raw).then(|| read_string(mlirFlatSymbolRefAttrGetValue(self.raw))) }
     }
 
     /// The type that a type attribute holds.

@@ -107,9 +107,8 @@ impl<'s> Context<'s> {
             return Err(IrError::ForeignObject("a type"));
         }
         let shape = [i64::from(length)];
-        let raw = unsafe {
-            mlirVectorTypeGetChecked(mlirLocationUnknownGet(self.raw), 1, shape.as_ptr(), element.to_raw())
-        };
+        let raw =
+            unsafe { mlirVectorTypeGetChecked(mlirLocationUnknownGet(self.raw), 1, shape.as_ptr(), element.to_raw()) };
         if raw.ptr.is_null() {
             return Err(IrError::Parse { what: format!("a vector of {length} × {element}"), diagnostics: Vec::new() });
         }
@@ -297,9 +296,8 @@ impl<'s> Context<'s> {
                 unsafe { mlirDenseElementsAttrBoolGet(tensor_type.to_raw(), values.len() as isize, values.as_ptr()) };
             return (!raw.ptr.is_null()).then(|| unsafe { Attribute::from_raw(raw) });
         }
-        let raw = unsafe {
-            mlirDenseElementsAttrRawBufferGet(tensor_type.to_raw(), bytes.len(), bytes.as_ptr().cast())
-        };
+        let raw =
+            unsafe { mlirDenseElementsAttrRawBufferGet(tensor_type.to_raw(), bytes.len(), bytes.as_ptr().cast()) };
         (!raw.ptr.is_null()).then(|| unsafe { Attribute::from_raw(raw) })
     }
 

@@ -70,7 +70,10 @@ impl IrError {
             IrError::Parse { .. } => "E0401",
             IrError::Text { .. } => "E0402",
             IrError::Verify { .. } => "E0403",
-            IrError::UnknownOperation(_) | IrError::Build { .. } | IrError::ForeignObject(_) | IrError::StillUsed(_) => "E0404",
+            IrError::UnknownOperation(_)
+            | IrError::Build { .. }
+            | IrError::ForeignObject(_)
+            | IrError::StillUsed(_) => "E0404",
             IrError::Pipeline { .. } => "E0405",
             IrError::Translate { .. } | IrError::Llvm(_) => "E0406",
         }

@@ -37,6 +37,6 @@ pub use error::IrError;
 pub use location::Location;
 pub use module::{Module, PrintOptions};
 pub use op::Op;
-pub use session::{Session};
+pub use session::Session;
 pub use types::Type;
 pub use value::Value;

@@ -48,7 +48,8 @@ impl<'s> Location<'s> {
                     names.push(name);
                 }
             } else if mlirLocationIsAFused(self.raw) {
-                let mut parts = vec![MlirLocation { ptr: std::ptr::null() }; mlirLocationFusedGetNumLocations(self.raw) as usize];
+                let mut parts =
+                    vec![MlirLocation { ptr: std::ptr::null() }; mlirLocationFusedGetNumLocations(self.raw) as usize];
                 mlirLocationFusedGetLocations(self.raw, parts.as_mut_ptr());
                 for part in parts {
                     Location::from_raw(part).collect_names(names, depth + 1);

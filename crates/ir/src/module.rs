@@ -49,6 +49,17 @@ impl<'s> Module<'s> {
         Module { core: ModuleCore { raw, erased: RefCell::new(Vec::new()) }, session }
     }
 
+    /// A copy of everything in it, in the same session.
+    pub fn duplicate(&self) -> Module<'s> {
+        // SAFETY: the clone of a `builtin.module` operation is one, detached and owned by nobody else.
+        unsafe {
+            Module::from_raw(
+                self.session,
+                mlirModuleFromOperation(mlirOperationClone(mlirModuleGetOperation(self.core.raw))),
+            )
+        }
+    }
+
     /// The session it belongs to.
     pub fn session(&self) -> &'s Session {
         self.session

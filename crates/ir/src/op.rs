@@ -43,8 +43,7 @@ impl<'m> Op<'m> {
     pub fn is(self, name: &str) -> bool {
         unsafe {
             let own = mlirIdentifierStr(mlirOperationGetName(self.raw));
-            own.length == name.len()
-                && std::slice::from_raw_parts(own.data.cast::<u8>(), own.length) == name.as_bytes()
+            own.length == name.len() && std::slice::from_raw_parts(own.data.cast::<u8>(), own.length) == name.as_bytes()
         }
     }
 

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use melior::dialect::DialectRegistry;
 use melior::utility::{register_all_dialects, register_all_llvm_translations, register_all_passes};
-use mlir_sys::{MlirDialectRegistry, mlirModuleCreateEmpty, mlirModuleCreateParse, mlirModuleGetOperation, mlirOperationVerify};
+use mlir_sys::{
+    MlirDialectRegistry, mlirModuleCreateEmpty, mlirModuleCreateParse, mlirModuleGetOperation, mlirOperationVerify,
+};
 
 use crate::diagnostics::{self, Diagnostic, Sink};
 use crate::text::{check_text, string_ref};

@@ -57,14 +57,20 @@ fn check_types(op: Op<'_>, operator: &Operator) -> Result<(), SemanticError> {
     ))
 }
 
-fn check_structure(op: Op<'_>, parameters: &BTreeMap<String, String>, kernels: &mut BTreeSet<String>) -> Result<(), SemanticError> {
+fn check_structure(
+    op: Op<'_>,
+    parameters: &BTreeMap<String, String>,
+    kernels: &mut BTreeSet<String>,
+) -> Result<(), SemanticError> {
     let wrong = |message: String| Err(SemanticError::new(ErrorKind::Structure, &op.name(), message));
     if op.is("graph.get_parameter") {
         let name = op.attribute("parameter").and_then(|a| a.as_symbol()).unwrap_or_default();
         let ty = op.result(0).map(|value| value.ty().to_string()).unwrap_or_default();
         return match parameters.get(&name) {
             None => wrong(format!("parameter `@{name}` is not declared")),
-            Some(declared) if *declared != ty => wrong(format!("parameter `@{name}` is declared as {declared}, read as {ty}")),
+            Some(declared) if *declared != ty => {
+                wrong(format!("parameter `@{name}` is declared as {declared}, read as {ty}"))
+            }
             Some(_) => Ok(()),
         };
     }

@@ -354,7 +354,8 @@ impl Parser<'_> {
             self.rest = &self.rest[end + 1..];
             return Some(DimExpr::symbol(name));
         }
-        let length = self.rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.')).unwrap_or(self.rest.len());
+        let length =
+            self.rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.')).unwrap_or(self.rest.len());
         let word = &self.rest[..length];
         self.rest = &self.rest[length..];
         if word.starts_with(|c: char| c.is_ascii_digit()) {

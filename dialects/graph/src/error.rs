@@ -57,7 +57,9 @@ impl SemanticError {
     pub fn help(&self) -> Option<String> {
         Some(
             match self.kind {
-                ErrorKind::Arity => "give the operator as many operands as its page in the dialect's documentation says",
+                ErrorKind::Arity => {
+                    "give the operator as many operands as its page in the dialect's documentation says"
+                }
                 ErrorKind::DType => "cast the operand to an element type that the operator takes",
                 ErrorKind::Shape => "check the dimensions of the operands, and of the inputs that they follow from",
                 ErrorKind::Attribute => "correct the attribute",

@@ -142,7 +142,8 @@ impl Operator {
         for (name, value) in self.attributes(context) {
             op = op.attribute(name, value);
         }
-        let op = op.build().map_err(|error| SemanticError::new(ErrorKind::Structure, self.name(), error.to_string()))?;
+        let op =
+            op.build().map_err(|error| SemanticError::new(ErrorKind::Structure, self.name(), error.to_string()))?;
         Ok(op.results())
     }
 }

@@ -81,7 +81,9 @@ impl Dim {
     /// Whether the two are known to differ.
     pub fn differs(&self, other: &Self) -> bool {
         match self.extent.sub(&other.extent).and_then(|difference| difference.as_constant()) {
-            Some(difference) => difference != 0 || matches!((self.capacity, other.capacity), (Some(a), Some(b)) if a != b),
+            Some(difference) => {
+                difference != 0 || matches!((self.capacity, other.capacity), (Some(a), Some(b)) if a != b)
+            }
             None => false,
         }
     }
@@ -153,7 +155,11 @@ impl TensorType {
             Some(list) => {
                 let list = list.as_array().ok_or_else(|| wrong(format!("`dims` of `{ty}` is no array")))?;
                 if list.len() != shape.len() {
-                    return Err(wrong(format!("`dims` of `{ty}` has {} entries for {} dimensions", list.len(), shape.len())));
+                    return Err(wrong(format!(
+                        "`dims` of `{ty}` has {} entries for {} dimensions",
+                        list.len(),
+                        shape.len()
+                    )));
                 }
                 Some(list)
             }
@@ -178,9 +184,9 @@ impl TensorType {
         let order = match encoding.and_then(|encoding| encoding.get("order")) {
             None => None,
             Some(list) => {
-                let order: Option<Vec<usize>> = list.as_array().and_then(|list| {
-                    list.iter().map(|entry| usize::try_from(entry.as_integer()?).ok()).collect()
-                });
+                let order: Option<Vec<usize>> = list
+                    .as_array()
+                    .and_then(|list| list.iter().map(|entry| usize::try_from(entry.as_integer()?).ok()).collect());
                 let order = order.ok_or_else(|| wrong(format!("`order` of `{ty}` is no array of numbers")))?;
                 let mut sorted = order.clone();
                 sorted.sort_unstable();

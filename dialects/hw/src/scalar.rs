@@ -54,7 +54,9 @@ impl<'m> Scalar<'m> {
     pub fn ty(self, element: DType) -> Type<'m> {
         let context = self.builder.context();
         match element {
-            DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64 => context.integer_type(element.bits()),
+            DType::U2 | DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64 => {
+                context.integer_type(element.bits())
+            }
             _ => context.element_type(element),
         }
     }
@@ -62,7 +64,11 @@ impl<'m> Scalar<'m> {
     /// Integer constant of a signless type.
     pub fn int(self, value: i64, element: DType) -> Result<Value<'m>, IrError> {
         let ty = self.ty(element);
-        self.builder.op("arith.constant").attribute("value", self.builder.context().integer(value, ty)).results(&[ty]).value()
+        self.builder
+            .op("arith.constant")
+            .attribute("value", self.builder.context().integer(value, ty))
+            .results(&[ty])
+            .value()
     }
 
     /// `i32` constant.
@@ -73,7 +79,11 @@ impl<'m> Scalar<'m> {
     /// Float constant, rounded to its type.
     pub fn float(self, value: f64, element: DType) -> Result<Value<'m>, IrError> {
         let ty = self.ty(element);
-        self.builder.op("arith.constant").attribute("value", self.builder.context().float(value, ty)).results(&[ty]).value()
+        self.builder
+            .op("arith.constant")
+            .attribute("value", self.builder.context().float(value, ty))
+            .results(&[ty])
+            .value()
     }
 
     /// Zero of any element type.

@@ -69,7 +69,12 @@ impl<'m> TileBuilder<'m> {
     /// Index of the block along a grid axis, i32.
     pub fn program_id(self, axis: i64) -> Result<Value<'m>, HwError> {
         let context = self.builder.context();
-        Ok(self.builder.op("hw.program_id").attribute("axis", context.i64(axis)).results(&[context.i32_type()]).value()?)
+        Ok(self
+            .builder
+            .op("hw.program_id")
+            .attribute("axis", context.i64(axis))
+            .results(&[context.i32_type()])
+            .value()?)
     }
 
     /// 0, 1, 2, … along a dimension, i32.
@@ -88,7 +93,8 @@ impl<'m> TileBuilder<'m> {
     /// One scalar in every place.
     pub fn splat(self, value: Value<'m>, element: DType, layout: &TileLayout) -> Result<Tile<'m>, HwError> {
         let ty = TileType::new(element, layout.clone());
-        let value = self.builder.op("hw.splat").operands(&[value]).results(&[ty.to_type(self.builder.context())?]).value()?;
+        let value =
+            self.builder.op("hw.splat").operands(&[value]).results(&[ty.to_type(self.builder.context())?]).value()?;
         Ok(self.tile(value, ty))
     }
 
@@ -349,7 +355,8 @@ impl<'m> TileBuilder<'m> {
         let operands: Vec<_> = [lower, upper, step].into_iter().chain(carried.iter().map(|tile| tile.value)).collect();
         let types: Vec<_> = carried.iter().map(|tile| tile.value.ty()).collect();
         let op = self.builder.op("scf.for").operands(&operands).results(&types).regions(1).build()?;
-        let arguments: Vec<_> = std::iter::once(lower.ty()).chain(types).map(|ty| (ty, self.builder.location())).collect();
+        let arguments: Vec<_> =
+            std::iter::once(lower.ty()).chain(types).map(|ty| (ty, self.builder.location())).collect();
         let block = append_block(op, &arguments)?;
         let inner = self.builder.in_block(block);
         let values = block.arguments();

@@ -98,7 +98,10 @@ impl SharedType {
                 layout: SharedLayout::parse(&shape, layout).ok()?,
             })
         };
-        parse().ok_or_else(|| HwError::Type { expected: "shared memory with a layout that covers it", found: text.clone() })
+        parse().ok_or_else(|| HwError::Type {
+            expected: "shared memory with a layout that covers it",
+            found: text.clone(),
+        })
     }
 }
 
@@ -130,7 +133,8 @@ mod tests {
         let tile = TileType::new(DType::F16, mma.operand_a([64, 32], [2, 2]).unwrap());
         let ty = tile.to_type(session.context()).unwrap();
         assert_eq!(TileType::read(ty).unwrap(), tile);
-        let shared = SharedType { slots: 3, element: DType::F16, layout: SharedLayout::row_major(&[64, 32], &[1, 0]).unwrap() };
+        let shared =
+            SharedType { slots: 3, element: DType::F16, layout: SharedLayout::row_major(&[64, 32], &[1, 0]).unwrap() };
         let ty = shared.to_type(session.context()).unwrap();
         assert_eq!(SharedType::read(ty).unwrap(), shared);
         assert_eq!(TileType::read(session.context().i32_type()).unwrap_err().code(), "E0321");

@@ -43,9 +43,7 @@ impl<'m> Attributes<'m> {
     pub(crate) fn floats(&self, name: &str) -> Result<Option<Vec<f64>>, SemanticError> {
         match self.op.attribute(name) {
             None => Ok(None),
-            Some(attribute) => {
-                attribute.as_f64_array().map(Some).ok_or_else(|| self.error(name, "an array of f64"))
-            }
+            Some(attribute) => attribute.as_f64_array().map(Some).ok_or_else(|| self.error(name, "an array of f64")),
         }
     }
 
@@ -76,11 +74,9 @@ impl<'m> Attributes<'m> {
 
     /// Element type of the only result.
     pub(crate) fn result_dtype(&self) -> Result<DType, SemanticError> {
-        self.op
-            .result(0)
-            .and_then(|value| value.ty().element())
-            .and_then(|element| element.dtype())
-            .ok_or_else(|| SemanticError::new(ErrorKind::DType, &self.op.name(), "the result must be a tensor of a known element type"))
+        self.op.result(0).and_then(|value| value.ty().element()).and_then(|element| element.dtype()).ok_or_else(|| {
+            SemanticError::new(ErrorKind::DType, &self.op.name(), "the result must be a tensor of a known element type")
+        })
     }
 }
 
@@ -120,7 +116,12 @@ pub(crate) fn dims_attribute<'s>(dims: &[DimExpr], context: Context<'s>) -> Attr
     context.array(&dims)
 }
 
-pub(crate) fn push_flag<'s>(list: &mut Vec<(&'static str, Attribute<'s>)>, name: &'static str, set: bool, context: Context<'s>) {
+pub(crate) fn push_flag<'s>(
+    list: &mut Vec<(&'static str, Attribute<'s>)>,
+    name: &'static str,
+    set: bool,
+    context: Context<'s>,
+) {
     if set {
         list.push((name, context.unit()));
     }

@@ -9,9 +9,10 @@ pub(crate) const MAX_RANK: usize = 16;
 
 pub(crate) fn arity<const N: usize>(operator: &str, operands: &[TensorType]) -> Result<[TensorType; N], SemanticError> {
     let count = operands.len();
-    operands.to_vec().try_into().map_err(|_| {
-        SemanticError::new(ErrorKind::Arity, operator, format!("takes {N} operands, not {count}"))
-    })
+    operands
+        .to_vec()
+        .try_into()
+        .map_err(|_| SemanticError::new(ErrorKind::Arity, operator, format!("takes {N} operands, not {count}")))
 }
 
 pub(crate) fn shape_error(operator: &str, message: impl Into<String>) -> SemanticError {
@@ -107,8 +108,10 @@ pub(crate) fn window_count(
     pads: (i64, i64),
     ceil: bool,
 ) -> Result<Dim, SemanticError> {
-    let reach = dilation.checked_mul(kernel - 1).and_then(|reach| reach.checked_add(1)).ok_or_else(|| too_large(operator))?;
-    let total = pads.0.checked_add(pads.1).and_then(|pads| pads.checked_sub(reach)).ok_or_else(|| too_large(operator))?;
+    let reach =
+        dilation.checked_mul(kernel - 1).and_then(|reach| reach.checked_add(1)).ok_or_else(|| too_large(operator))?;
+    let total =
+        pads.0.checked_add(pads.1).and_then(|pads| pads.checked_sub(reach)).ok_or_else(|| too_large(operator))?;
     let count = |size: &DimExpr| -> Option<DimExpr> {
         let span = size.add(&DimExpr::constant(total))?;
         if let Some(span) = span.as_constant() {
@@ -129,10 +132,18 @@ pub(crate) fn window_count(
 }
 
 /// `kernel`, `strides`, `dilations` and pads of one length, with sensible values.
-pub(crate) fn window_attributes(operator: &str, spatial: usize, lists: [(&str, &[i64], i64); 3], pads: [&[i64]; 2]) -> Result<(), SemanticError> {
+pub(crate) fn window_attributes(
+    operator: &str,
+    spatial: usize,
+    lists: [(&str, &[i64], i64); 3],
+    pads: [&[i64]; 2],
+) -> Result<(), SemanticError> {
     for (name, list, least) in lists {
         if list.len() != spatial {
-            return Err(attribute_error(operator, format!("`{name}` has {} entries for {spatial} spatial dimensions", list.len())));
+            return Err(attribute_error(
+                operator,
+                format!("`{name}` has {} entries for {spatial} spatial dimensions", list.len()),
+            ));
         }
         if list.iter().any(|value| *value < least || *value > 1 << 31) {
             return Err(attribute_error(operator, format!("an entry of `{name}` is out of range")));

@@ -1,0 +1,93 @@
+//! Reading by index: slices along an axis, single elements, index tuples.
+
+use tenon_graph_dialect::operators::{Gather, GatherKind};
+use tenon_hw_dialect::{IntegerPredicate, Tile, TileBuilder};
+use tenon_tensor::DType;
+
+use super::{Evaluator, Mask};
+use crate::LoweringError;
+use crate::schedule::body::{Node, ValueRef};
+use crate::schedule::index::{Coordinate, Index};
+
+impl<'m> Evaluator<'_, 'm> {
+    pub(super) fn gather(
+        &self,
+        builder: TileBuilder<'m>,
+        gather: &Gather,
+        node: &Node,
+        index: &Index<'m>,
+        mask: &Mask<'m>,
+    ) -> Result<Tile<'m>, LoweringError> {
+        let (input, indices) = (node.operands[0], node.operands[1]);
+        let sizes = self.body.shape(input).sizes.clone();
+        let index_sizes = self.body.shape(indices).sizes.clone();
+        let outer = index.coordinates(builder)?;
+        let axis = if gather.axis < 0 { gather.axis + sizes.len() as i64 } else { gather.axis } as usize;
+        let mut contiguity = 1;
+        let coordinates = match gather.kind {
+            GatherKind::Take => {
+                let at = Index::from_coordinates(
+                    &index_sizes,
+                    outer[axis..axis + index_sizes.len()].to_vec(),
+                    &index.layout,
+                    1,
+                );
+                let picked = self.picked(builder, indices, &at, sizes[axis], mask)?;
+                if axis + 1 < sizes.len() {
+                    contiguity = index.contiguity;
+                }
+                [&outer[..axis], &[picked], &outer[axis + index_sizes.len()..]].concat()
+            }
+            GatherKind::Elements => {
+                let at = Index::from_coordinates(&index_sizes, outer.clone(), &index.layout, index.contiguity);
+                let picked = self.picked(builder, indices, &at, sizes[axis], mask)?;
+                let mut coordinates = outer.clone();
+                coordinates[axis] = picked;
+                coordinates
+            }
+            GatherKind::Nd => {
+                let batch = gather.batch_dims as usize;
+                let tuple = *index_sizes.last().unwrap_or(&0) as usize;
+                let lead = index_sizes.len() - 1;
+                let mut coordinates = outer[..batch].to_vec();
+                for position in 0..tuple {
+                    let place = [&outer[..lead], &[Coordinate::Constant(position as i32)]].concat();
+                    let at = Index::from_coordinates(&index_sizes, place, &index.layout, 1);
+                    coordinates.push(self.picked(builder, indices, &at, sizes[batch + position], mask)?);
+                }
+                if batch + tuple < sizes.len() {
+                    contiguity = index.contiguity;
+                }
+                coordinates.extend_from_slice(&outer[lead..]);
+                coordinates
+            }
+        };
+        let own = Index::from_coordinates(&sizes, coordinates, &index.layout, contiguity);
+        self.value_at(builder, input, &own, mask)
+    }
+
+    /// An index read at `at`, counted from the end where negative, clamped to the dimension.
+    fn picked(
+        &self,
+        builder: TileBuilder<'m>,
+        indices: ValueRef,
+        at: &Index<'m>,
+        size: u32,
+        mask: &Mask<'m>,
+    ) -> Result<Coordinate<'m>, LoweringError> {
+        let dtype = self.body.shape(indices).dtype;
+        let raw = self.value_at(builder, indices, at, mask)?;
+        let tile = builder.map1(&[&raw], &at.layout, DType::I32, |scalar, values| {
+            let zero = scalar.int(0, dtype)?;
+            let length = scalar.int(i64::from(size), dtype)?;
+            let negative = scalar.compare_int(IntegerPredicate::SignedLess, values[0], zero)?;
+            let moved = scalar.add(values[0], length)?;
+            let index = scalar.select(negative, moved, values[0])?;
+            let index = scalar.op("arith.maxsi", &[index, zero])?;
+            let last = scalar.int(i64::from(size) - 1, dtype)?;
+            let index = scalar.op("arith.minsi", &[index, last])?;
+            if dtype == DType::I64 { Ok(scalar.convert("arith.trunci", index, DType::I32)?) } else { Ok(index) }
+        })?;
+        Ok(Coordinate::Tile(tile))
+    }
+}

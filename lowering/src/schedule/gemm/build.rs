@@ -1,0 +1,287 @@
+//! The main loop of a matrix product, and its epilogue.
+//!
+//! The next tiles of A and B are on their way from global memory while the present ones are multiplied. Where both operands can be copied
+//! asynchronously (runs of at least 4 bytes), three slots of shared memory are filled by `cp.async`; else the next tiles wait in registers and
+//! two slots alternate. Either way one barrier an iteration separates the readers of a slot from its next writer.
+
+use tenon_hw_dialect::{Access, Shared, Tile, TileBuilder};
+use tenon_ir::Value;
+use tenon_tensor::DType;
+
+use super::operand::Part;
+use super::plan::{GemmPlan, OperandPlan, Unit};
+use super::problem::{Axis, Operand};
+use crate::LoweringError;
+use crate::schedule::body::{Body, ValueRef};
+use crate::schedule::control::for_range;
+use crate::schedule::evaluate::{Evaluator, and_masks, cast_tile, splat, store};
+use crate::schedule::index::{Index, common, line};
+use crate::schedule::scalar::{Number, memory_type};
+
+const ASYNC_STAGES: u32 = 3;
+
+/// One operand's stream of tiles along k.
+struct Stream<'p, 'm> {
+    plan: &'p OperandPlan,
+    operand: &'p Operand,
+    pointer: Value<'m>,
+    batch: Value<'m>,
+    /// The part of m or n, which does not change along k.
+    outer: Part<'m>,
+    /// Dimension of the tile that k runs along.
+    k_dim: usize,
+    /// Loops of k, and whether the last tile is cut.
+    k: &'p [(u32, u32)],
+    shared: Shared<'m>,
+}
+
+impl<'m> Stream<'_, 'm> {
+    /// Offsets and mask of the tile from `k` on.
+    fn offsets(&self, builder: TileBuilder<'m>, k: Value<'m>) -> Result<(Tile<'m>, Option<Tile<'m>>), LoweringError> {
+        let layout = &self.plan.global;
+        // Tiles past the end are asked for by the pipeline; the mask makes them zeros.
+        let part = self.operand.part(builder, Axis::K, self.k, layout, self.k_dim, k, true)?;
+        let (rows, columns) = if self.k_dim == 0 { (&part, &self.outer) } else { (&self.outer, &part) };
+        self.operand.offsets(builder, layout, self.batch, rows, columns)
+    }
+
+    fn load(&self, builder: TileBuilder<'m>, k: Value<'m>) -> Result<Tile<'m>, LoweringError> {
+        let (offsets, mask) = self.offsets(builder, k)?;
+        let element = memory_type(self.operand.dtype);
+        let other = builder.scalar().zero(element)?;
+        let access = Access { contiguity: self.plan.contiguity, uniform: 1 };
+        Ok(builder.load(self.pointer, &offsets, mask.as_ref().map(|mask| (mask, other)), element, access)?)
+    }
+
+    fn copy(&self, builder: TileBuilder<'m>, k: Value<'m>, slot: Value<'m>) -> Result<(), LoweringError> {
+        let (offsets, mask) = self.offsets(builder, k)?;
+        Ok(builder.async_copy(self.pointer, &offsets, mask.as_ref(), &self.shared, slot, self.plan.contiguity)?)
+    }
+}
+
+fn can_copy(plan: &OperandPlan, operand: &Operand) -> bool {
+    let bytes = plan.contiguity * memory_type(operand.dtype).size() as u32;
+    // The run must also be one in shared memory.
+    bytes >= 4
+        && tenon_layout::vector_width(&plan.global, &plan.shared, memory_type(operand.dtype).size() as u32)
+            .is_ok_and(|width| width >= plan.contiguity)
+}
+
+pub(super) fn build<'m>(
+    plan: &GemmPlan,
+    builder: TileBuilder<'m>,
+    body: &Body,
+    inputs: &[Value<'m>],
+    outputs: &[Value<'m>],
+) -> Result<(), LoweringError> {
+    let problem = &plan.problem;
+    let code = builder.scalar();
+    let (m, n, k) = (problem.extent(Axis::M), problem.extent(Axis::N), problem.extent(Axis::K));
+    let (tiles_m, tiles_n) = (m.div_ceil(plan.tile_m).max(1), n.div_ceil(plan.tile_n).max(1));
+    let block = builder.program_id(0)?;
+    let (rest, tile_n) = code.div_rem(block, tiles_n as i32)?;
+    let (batch, tile_m) = code.div_rem(rest, tiles_m as i32)?;
+    let start_m = code.scale(tile_m, plan.tile_m as i32)?;
+    let start_n = code.scale(tile_n, plan.tile_n as i32)?;
+    let asynchronous = can_copy(&plan.a, &problem.a) && can_copy(&plan.b, &problem.b);
+    let slots = if asynchronous { ASYNC_STAGES } else { 2 };
+    let stream = |operand_plan: &'_ OperandPlan, is_a: bool| -> Result<_, LoweringError> {
+        let operand = if is_a { &problem.a } else { &problem.b };
+        let ValueRef::Input(input) = operand.value else { return Err(body.error("an operand that is no input")) };
+        let (axis, start, dimension, extent, tile) =
+            if is_a { (Axis::M, start_m, 0, m, plan.tile_m) } else { (Axis::N, start_n, 1, n, plan.tile_n) };
+        let masked = !extent.is_multiple_of(tile);
+        let outer = operand.part(builder, axis, problem.loops(axis), &operand_plan.global, dimension, start, masked)?;
+        let shared = builder.alloc(slots, memory_type(operand.dtype), operand_plan.shared.clone())?;
+        Ok((input, operand, outer, shared, operand.batch_offset(code, batch, &problem.batch)?))
+    };
+    let (a_input, a_operand, a_outer, a_shared, a_batch) = stream(&plan.a, true)?;
+    let (b_input, b_operand, b_outer, b_shared, b_batch) = stream(&plan.b, false)?;
+    let a = Stream {
+        plan: &plan.a,
+        operand: a_operand,
+        pointer: inputs[a_input],
+        batch: a_batch,
+        outer: a_outer,
+        k_dim: 1,
+        k: &problem.k,
+        shared: a_shared,
+    };
+    let b = Stream {
+        plan: &plan.b,
+        operand: b_operand,
+        pointer: inputs[b_input],
+        batch: b_batch,
+        outer: b_outer,
+        k_dim: 0,
+        k: &problem.k,
+        shared: b_shared,
+    };
+    let zero = if problem.accumulate.is_float() { Number::Float(0.0) } else { Number::Integer(0) };
+    let accumulator = splat(builder, zero, problem.accumulate, &plan.accumulator)?;
+    let total = if asynchronous {
+        pipeline_async(plan, builder, &a, &b, accumulator, k)?
+    } else {
+        pipeline_registers(plan, builder, &a, &b, accumulator, k)?
+    };
+    epilogue(plan, builder, body, inputs, outputs, total, [start_m, start_n, batch])
+}
+
+/// a · b + c from a slot of shared memory.
+fn multiply<'m>(
+    plan: &GemmPlan,
+    builder: TileBuilder<'m>,
+    a: &Stream<'_, 'm>,
+    b: &Stream<'_, 'm>,
+    slot: Value<'m>,
+    accumulator: &Tile<'m>,
+) -> Result<Tile<'m>, LoweringError> {
+    let mut left = builder.local_load(&a.shared, slot, &plan.a.fragment)?;
+    let mut right = builder.local_load(&b.shared, slot, &plan.b.fragment)?;
+    let instruction = match plan.unit {
+        Unit::TensorCore => "mma.m16n8k16.f32.f16.f16.f32",
+        Unit::CudaCore => {
+            let accumulate = plan.problem.accumulate;
+            left = cast_tile(builder, &left, plan.problem.a.dtype, accumulate)?;
+            right = cast_tile(builder, &right, plan.problem.b.dtype, accumulate)?;
+            "fma"
+        }
+    };
+    Ok(builder.mma(instruction, &left, &right, accumulator)?)
+}
+
+/// Copies run two tiles ahead of the multipliers.
+fn pipeline_async<'m>(
+    plan: &GemmPlan,
+    builder: TileBuilder<'m>,
+    a: &Stream<'_, 'm>,
+    b: &Stream<'_, 'm>,
+    accumulator: Tile<'m>,
+    k: u32,
+) -> Result<Tile<'m>, LoweringError> {
+    let code = builder.scalar();
+    for stage in 0..ASYNC_STAGES - 1 {
+        let (start, slot) = (code.i32((stage * plan.tile_k) as i32)?, code.i32(stage as i32)?);
+        a.copy(builder, start, slot)?;
+        b.copy(builder, start, slot)?;
+        builder.async_commit()?;
+    }
+    let tiles = k.div_ceil(plan.tile_k);
+    let result = for_range(builder, tiles, 1, &[accumulator], |inner, tile, carried| {
+        let code = inner.scalar();
+        inner.async_wait(ASYNC_STAGES - 2)?;
+        inner.barrier()?;
+        let ahead = code.offset(tile, ASYNC_STAGES as i32 - 1)?;
+        let slot = code.div_rem(ahead, ASYNC_STAGES as i32)?.1;
+        let start = code.scale(ahead, plan.tile_k as i32)?;
+        a.copy(inner, start, slot)?;
+        b.copy(inner, start, slot)?;
+        inner.async_commit()?;
+        let slot = code.div_rem(tile, ASYNC_STAGES as i32)?.1;
+        Ok(vec![multiply(plan, inner, a, b, slot, &carried[0])?])
+    })?;
+    // No copy may be under way when the block ends.
+    builder.async_wait(0)?;
+    result.into_iter().next().ok_or_else(|| LoweringError::unsupported("scf.for", "no result"))
+}
+
+/// The next tiles wait in registers while the present ones are multiplied.
+fn pipeline_registers<'m>(
+    plan: &GemmPlan,
+    builder: TileBuilder<'m>,
+    a: &Stream<'_, 'm>,
+    b: &Stream<'_, 'm>,
+    accumulator: Tile<'m>,
+    k: u32,
+) -> Result<Tile<'m>, LoweringError> {
+    let code = builder.scalar();
+    let zero = code.i32(0)?;
+    let (first_a, first_b) = (a.load(builder, zero)?, b.load(builder, zero)?);
+    builder.local_store(&first_a, &a.shared, zero)?;
+    builder.local_store(&first_b, &b.shared, zero)?;
+    builder.barrier()?;
+    let tiles = k.div_ceil(plan.tile_k);
+    let result = for_range(builder, tiles, 1, &[accumulator], |inner, tile, carried| {
+        let code = inner.scalar();
+        let next = code.offset(tile, 1)?;
+        let start = code.scale(next, plan.tile_k as i32)?;
+        let (next_a, next_b) = (a.load(inner, start)?, b.load(inner, start)?);
+        let one = code.i32(1)?;
+        let slot = code.op("arith.andi", &[tile, one])?;
+        let sum = multiply(plan, inner, a, b, slot, &carried[0])?;
+        let other = code.op("arith.andi", &[next, one])?;
+        inner.local_store(&next_a, &a.shared, other)?;
+        inner.local_store(&next_b, &b.shared, other)?;
+        inner.barrier()?;
+        Ok(vec![sum])
+    })?;
+    result.into_iter().next().ok_or_else(|| LoweringError::unsupported("scf.for", "no result"))
+}
+
+/// Evaluates the rest of the body on the accumulator and stores the results.
+fn epilogue<'m>(
+    plan: &GemmPlan,
+    builder: TileBuilder<'m>,
+    body: &Body,
+    inputs: &[Value<'m>],
+    outputs: &[Value<'m>],
+    total: Tile<'m>,
+    [start_m, start_n, batch]: [Value<'m>; 3],
+) -> Result<(), LoweringError> {
+    let problem = &plan.problem;
+    let layout = &plan.accumulator;
+    let value = cast_tile(builder, &total, problem.accumulate, problem.dtype)?;
+    let mut mask = None;
+    let mut offsets = Vec::new();
+    for (axis, start, dimension, tile) in [(Axis::M, start_m, 0, plan.tile_m), (Axis::N, start_n, 1, plan.tile_n)] {
+        let loops = problem.loops(axis);
+        let number = line(builder, layout, dimension, start)?;
+        let offset = super::super::reduce::scattered(builder, &number, loops)?;
+        offsets.push(builder.spread(&offset, dimension, layout)?);
+        let extent = problem.extent(axis);
+        if !extent.is_multiple_of(tile) {
+            let inside = super::super::reduce::below(builder, &number, extent)?;
+            mask = and_masks(builder, &mask, &builder.spread(&inside, dimension, layout)?)?;
+        }
+    }
+    let batch_offset = {
+        let code = builder.scalar();
+        let mut rest = batch;
+        let mut sum = code.i32(0)?;
+        for (position, (size, stride)) in problem.batch.iter().enumerate().rev() {
+            let (quotient, own) = if position == 0 { (rest, rest) } else { code.div_rem(rest, *size as i32)? };
+            rest = quotient;
+            sum = code.add(sum, code.scale(own, *stride as i32)?)?;
+        }
+        sum
+    };
+    let linear = builder.map1(&[&offsets[0], &offsets[1]], layout, DType::I32, |code, values| {
+        Ok(code.add(code.add(values[0], values[1])?, batch_offset)?)
+    })?;
+    let shape = body.shape(ValueRef::Node(problem.anchor, 0));
+    let contiguity = result_contiguity(plan, memory_type(problem.dtype).size() as u32)?;
+    let index = Index::from_linear(&shape.sizes, linear, contiguity).as_own();
+    let mut evaluator = Evaluator::new(body, inputs);
+    evaluator.bind(ValueRef::Node(problem.anchor, 0), value);
+    for (output, pointer) in body.outputs.iter().zip(outputs) {
+        let shape = body.shape(*output);
+        let index = index.reshaped(builder, &shape.sizes)?;
+        let value = evaluator.value_at(builder, *output, &index, &mask)?;
+        store(builder, *pointer, shape.dtype, &index, &value, &mask)?;
+    }
+    Ok(())
+}
+
+/// Registers in a row of the accumulator that are consecutive, aligned elements of the result.
+fn result_contiguity(plan: &GemmPlan, bytes: u32) -> Result<u32, LoweringError> {
+    let problem = &plan.problem;
+    let Some((size, 1)) = problem.n.last().copied() else { return Ok(1) };
+    let mut width = common(plan.accumulator.vector_width_along(1, bytes)?, size);
+    let others = problem.n[..problem.n.len() - 1].iter().chain(&problem.m).chain(&problem.batch);
+    for (_, stride) in others {
+        while width > 1 && !stride.is_multiple_of(width) {
+            width /= 2;
+        }
+    }
+    Ok(width)
+}

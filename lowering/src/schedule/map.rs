@@ -1,0 +1,81 @@
+//! Pointwise kernels and data movement: every place computes one element of the result.
+
+use tenon_hw_dialect::{IntegerPredicate, TileBuilder};
+use tenon_ir::Value;
+use tenon_layout::TileLayout;
+use tenon_tensor::DType;
+
+use crate::LoweringError;
+use crate::schedule::KernelShape;
+use crate::schedule::body::Body;
+use crate::schedule::evaluate::{Evaluator, store};
+use crate::schedule::index::{Index, common};
+use crate::schedule::scalar::memory_type;
+
+const WARPS: u32 = 4;
+
+/// Threads, elements and blocks of a pointwise kernel.
+pub(super) struct MapPlan {
+    /// Elements that one block computes.
+    block: u32,
+    /// Registers in a row that are consecutive elements.
+    vector: u32,
+}
+
+impl MapPlan {
+    fn new(elements: u32, last: u32, widest: u32) -> Self {
+        // 128-bit access where rows allow it; small tensors spread over more blocks instead.
+        let wanted = (16 / widest).clamp(1, 8);
+        let mut vector = common(wanted, last);
+        while vector > 1 && elements / (WARPS * 32 * vector) < 108 {
+            vector /= 2;
+        }
+        MapPlan { block: WARPS * 32 * vector, vector }
+    }
+}
+
+/// Shape of the launch.
+pub(super) fn shape(body: &Body) -> KernelShape {
+    let plan = plan(body);
+    let elements = body.shape(body.outputs[0]).elements();
+    KernelShape { warps: WARPS, grid: [elements.div_ceil(plan.block).max(1), 1, 1] }
+}
+
+fn plan(body: &Body) -> MapPlan {
+    let shape = body.shape(body.outputs[0]);
+    let widest =
+        body.outputs.iter().map(|output| memory_type(body.shape(*output).dtype).size() as u32).max().unwrap_or(4);
+    MapPlan::new(shape.elements(), *shape.sizes.last().unwrap_or(&1), widest)
+}
+
+/// The kernel's code.
+pub(super) fn build<'m>(
+    builder: TileBuilder<'m>,
+    body: &Body,
+    inputs: &[Value<'m>],
+    outputs: &[Value<'m>],
+) -> Result<(), LoweringError> {
+    let plan = plan(body);
+    let first = body.shape(body.outputs[0]).clone();
+    if body.outputs.iter().any(|output| body.shape(*output).elements() != first.elements()) {
+        return Err(body.error("results of a map kernel must have one number of elements"));
+    }
+    let layout = TileLayout::contiguous(&[plan.block], &[0], plan.vector, WARPS)?;
+    let iota = builder.iota(0, &layout)?;
+    let block = builder.program_id(0)?;
+    let start = builder.scalar().scale(block, plan.block as i32)?;
+    let elements = first.elements();
+    let tiles = builder.map(&[&iota], &layout, &[DType::I32, DType::Bool], |code, values| {
+        let linear = code.add(values[0], start)?;
+        Ok(vec![linear, code.compare_int(IntegerPredicate::UnsignedLess, linear, code.i32(elements as i32)?)?])
+    })?;
+    let mask = (elements % plan.block != 0).then(|| tiles[1].clone());
+    let evaluator = Evaluator::new(body, inputs);
+    for (output, pointer) in body.outputs.iter().zip(outputs) {
+        let shape = body.shape(*output);
+        let index = Index::from_linear(&shape.sizes, tiles[0].clone(), common(plan.vector, elements));
+        let value = evaluator.value_at(builder, *output, &index, &mask)?;
+        store(builder, *pointer, shape.dtype, &index, &value, &mask)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Schedules: from a `graph.kernel` to a tile program.
+//!
+//! A kernel's family picks the schedule; its body is read as plain data ([`body`]), and everything that is not the family's own work (loads,
+//! prologues, epilogues) is evaluated at the index of each tile's places ([`evaluate`]). The kernel's pointers are its operands in order, then its
+//! results in order.
+
+mod body;
+mod control;
+mod evaluate;
+mod gemm;
+mod index;
+mod map;
+mod reduce;
+mod scalar;
+
+use tenon_hw_dialect::TileBuilder;
+use tenon_ir::{Builder, Op};
+
+use crate::LoweringError;
+use body::Body;
+
+/// Launch of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelShape {
+    /// Warps of a block.
+    pub warps: u32,
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+}
+
+/// A kernel that was lowered to a tile program.
+pub struct ScheduledKernel<'m> {
+    /// Its name.
+    pub name: String,
+    /// Its launch.
+    pub shape: KernelShape,
+    /// The `hw.kernel`.
+    pub op: Op<'m>,
+}
+
+/// Lowers a `graph.kernel` to an `hw.kernel` called `name`, built at `into` (the body of a module) for a target.
+pub fn lower_kernel<'m>(
+    kernel: Op<'_>,
+    into: Builder<'m>,
+    name: &str,
+    target: &str,
+) -> Result<ScheduledKernel<'m>, LoweringError> {
+    let body = Body::read(kernel)?;
+    let sources = kernel.location().names();
+    let schedule = Schedule::choose(&body).map_err(|error| error.with_nodes(sources.clone()))?;
+    let shape = schedule.shape(&body);
+    let context = into.context();
+    let grid: Vec<_> = shape.grid.iter().map(|size| context.i64(i64::from(*size))).collect();
+    let names: Vec<_> = sources.iter().map(|name| context.string(name)).collect();
+    let op = into
+        .op("hw.kernel")
+        .attribute("sym_name", context.string(name))
+        .attribute("target", context.string(target))
+        .attribute("warps", context.i64(i64::from(shape.warps)))
+        .attribute("grid", context.array(&grid))
+        .attribute("source_nodes", context.array(&names))
+        .regions(1)
+        .build()?;
+    let pointer = context.pointer_type(1);
+    let arguments = vec![(pointer, into.location()); body.inputs.len() + body.outputs.len()];
+    let region = op.region(0).ok_or_else(|| body.error("the kernel has no region"))?;
+    let block = region.append_block(&arguments)?;
+    let builder = TileBuilder::new(into.in_block(block));
+    let pointers = block.arguments();
+    let (inputs, outputs) = pointers.split_at(body.inputs.len());
+    schedule.build(builder, &body, inputs, outputs).map_err(|error| error.with_nodes(sources))?;
+    builder.builder().op("hw.return").build()?;
+    Ok(ScheduledKernel { name: name.to_owned(), shape, op })
+}
+
+/// The schedule of a kernel.
+enum Schedule {
+    Map,
+    Reduce(reduce::ReducePlan),
+    Gemm(Box<gemm::GemmPlan>),
+}
+
+impl Schedule {
+    fn choose(body: &Body) -> Result<Self, LoweringError> {
+        Ok(match body.family.as_str() {
+            "map" | "quantize" => Schedule::Map,
+            "reduce" => Schedule::Reduce(reduce::ReducePlan::new(body)?),
+            "contract" | "convolution" => match gemm::GemmPlan::new(body)? {
+                Some(plan) => Schedule::Gemm(Box::new(plan)),
+                None => Schedule::Map,
+            },
+            family => {
+                let operator = body.nodes.first().map_or("graph.kernel", |node| node.operator.name());
+                return Err(LoweringError::unsupported(operator, format!("kernels of family `{family}`")));
+            }
+        })
+    }
+
+    fn shape(&self, body: &Body) -> KernelShape {
+        match self {
+            Schedule::Map => map::shape(body),
+            Schedule::Reduce(plan) => plan.shape(),
+            Schedule::Gemm(plan) => plan.shape(),
+        }
+    }
+
+    fn build<'m>(
+        &self,
+        builder: TileBuilder<'m>,
+        body: &Body,
+        inputs: &[tenon_ir::Value<'m>],
+        outputs: &[tenon_ir::Value<'m>],
+    ) -> Result<(), LoweringError> {
+        match self {
+            Schedule::Map => map::build(builder, body, inputs, outputs),
+            Schedule::Reduce(plan) => plan.build(builder, body, inputs, outputs),
+            Schedule::Gemm(plan) => plan.build(builder, body, inputs, outputs),
+        }
+    }
+}
