@@ -1,0 +1,65 @@
+//! What is wrong with a recipe.
+
+use std::ops::Range;
+
+/// A fault of a recipe file, with its place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct RecipeError {
+    /// Which kind of fault.
+    pub kind: RecipeErrorKind,
+    /// What is wrong, what was expected.
+    pub message: String,
+    /// Bytes of the file that are at fault.
+    pub span: Option<Range<usize>>,
+    /// What to change.
+    pub help: Option<String>,
+}
+
+/// Kind of fault; each has a stable code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecipeErrorKind {
+    /// The file cannot be read.
+    Unreadable,
+    /// A format other than TOML.
+    Format,
+    /// No valid TOML.
+    Syntax,
+    /// A key that no clause has.
+    UnknownKey,
+    /// A clause that this version does not enforce.
+    Unsupported,
+    /// A value of the wrong type or out of range.
+    Value,
+    /// The schema version is missing or unknown.
+    Version,
+}
+
+impl RecipeError {
+    pub(crate) fn new(kind: RecipeErrorKind, span: Option<Range<usize>>, message: impl Into<String>) -> Self {
+        RecipeError { kind, message: message.into(), span, help: None }
+    }
+
+    pub(crate) fn help_with(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Stable code, `docs/errors/`.
+    pub fn code(&self) -> &'static str {
+        match self.kind {
+            RecipeErrorKind::Unreadable => "E0200",
+            RecipeErrorKind::Format => "E0201",
+            RecipeErrorKind::Syntax => "E0202",
+            RecipeErrorKind::UnknownKey => "E0203",
+            RecipeErrorKind::Unsupported => "E0204",
+            RecipeErrorKind::Value => "E0205",
+            RecipeErrorKind::Version => "E0206",
+        }
+    }
+
+    /// What to change.
+    pub fn help(&self) -> Option<String> {
+        self.help.clone()
+    }
+}

@@ -1,0 +1,50 @@
+//! `merge-identical`: operators that compute the same from the same, and constants that are the same.
+//!
+//! Not MLIR's `cse`: that one forgets where the merged operators came from.
+
+use std::collections::HashMap;
+
+use tenon_graph_dialect::Operator;
+use tenon_ir::{Module, Op};
+use tenon_pass_manager::{Pass, PassContext, PassError};
+
+/// Keeps the first of identical operators.
+pub struct MergeIdentical;
+
+impl Pass for MergeIdentical {
+    fn name(&self) -> &'static str {
+        "merge-identical"
+    }
+
+    fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
+        for function in module.body().ops().into_iter().filter(|op| op.is("func.func")) {
+            let mut seen: HashMap<(String, Vec<usize>, Vec<usize>), Vec<Op<'_>>> = HashMap::new();
+            for op in function.region_block(0).map(|block| block.ops()).unwrap_or_default() {
+                let is_leaf = op.is("graph.get_parameter") || op.is("graph.constant");
+                if !is_leaf && !Operator::NAMES.iter().any(|name| op.is(name)) {
+                    continue;
+                }
+                let operands = op.operands().into_iter().map(|value| value.key()).collect();
+                let results = op.result_types().into_iter().map(|ty| ty.key()).collect();
+                let attributes = op.attributes();
+                let candidates = seen.entry((op.name(), operands, results)).or_default();
+                // Attributes are unique in a session, so that comparing them compares no contents.
+                let Some(first) = candidates.iter().find(|first| first.attributes() == attributes) else {
+                    candidates.push(op);
+                    continue;
+                };
+                if !context.rewrite("operators merged") {
+                    return Ok(());
+                }
+                if !is_leaf {
+                    let both = op.context().fused_location(&[first.location(), op.location()]);
+                    context.remark("merged", both.names(), format!("the same `{}` of the same operands", op.name()));
+                    first.set_location(both);
+                }
+                op.replace_all_uses(&first.results());
+                op.erase()?;
+            }
+        }
+        Ok(())
+    }
+}

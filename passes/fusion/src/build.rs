@@ -1,0 +1,117 @@
+//! Making a `graph.kernel` of a group.
+
+use std::collections::HashMap;
+
+use tenon_graph_dialect::{Operator, TensorType};
+use tenon_ir::{Builder, Location, Op, Value};
+use tenon_pass_manager::{PassContext, PassError};
+
+use crate::family::short_name;
+use crate::plan::{Group, Node};
+
+/// Longest list of operators in a kernel's name.
+const MAX_NAME: usize = 48;
+
+/// `k{index}_{family}_{operators}`.
+fn name(index: usize, group: &Group, nodes: &[Node<'_>]) -> String {
+    let family = group.family.name();
+    let mut list = String::new();
+    for operator in group.members.iter().filter_map(|member| nodes[*member].operator.as_ref()) {
+        let short = short_name(operator);
+        if list.is_empty() && short == family {
+            continue;
+        }
+        if list.len() + short.len() >= MAX_NAME {
+            break;
+        }
+        list.push('_');
+        list.push_str(&short);
+    }
+    format!("k{index}_{family}{list}")
+}
+
+/// A literal of one element, which is written into kernels.
+fn scalar_constant<'m>(value: Value<'m>) -> Option<(Op<'m>, Operator)> {
+    let (op, _) = value.defining_op()?;
+    if !op.is("graph.constant") {
+        return None;
+    }
+    let ty = TensorType::read(value.ty()).ok()?;
+    (ty.element_capacity() == Some(1)).then_some((op, Operator::read(op)?.ok()?))
+}
+
+/// Puts a group's operators into a kernel, in the place of the last one.
+pub(crate) fn build(index: usize, group: &Group, nodes: &[Node<'_>], context: &PassContext) -> Result<(), PassError> {
+    let members: Vec<(Op<'_>, &Operator)> = group
+        .members
+        .iter()
+        .filter_map(|member| Some((nodes[*member].op, nodes[*member].operator.as_ref()?)))
+        .collect();
+    let Some((last, _)) = members.last().copied() else { return Ok(()) };
+    let Some(builder) = Builder::before(last) else { return Ok(()) };
+    let ir = last.context();
+    let locations: Vec<Location<'_>> = members.iter().map(|(op, _)| op.location()).collect();
+    let location = ir.fused_location(&locations);
+
+    let mut inside: HashMap<usize, Value<'_>> = HashMap::new();
+    let mut operands = Vec::new();
+    let mut literals = Vec::new();
+    for value in members.iter().flat_map(|(op, _)| op.operands()) {
+        let is_member = value.defining_op().is_some_and(|(op, _)| members.iter().any(|(member, _)| *member == op));
+        if is_member || operands.contains(&value) || literals.iter().any(|(literal, _, _)| *literal == value) {
+            continue;
+        }
+        match scalar_constant(value) {
+            Some((op, operator)) => literals.push((value, op, operator)),
+            None => operands.push(value),
+        }
+    }
+
+    let name = name(index, group, nodes);
+    let types = last.result_types();
+    let kernel = builder
+        .with_location(location)
+        .op("graph.kernel")
+        .operands(&operands)
+        .results(&types)
+        .attribute("sym_name", ir.string(&name))
+        .attribute("family", ir.string(group.family.name()))
+        .attribute("rules", ir.array(&[]))
+        .attribute("numeric_class", ir.string("exact"))
+        .regions(1)
+        .build()?;
+    let arguments: Vec<_> = operands.iter().map(|value| (value.ty(), location)).collect();
+    let region = kernel.region(0).expect("the operation was built with a region");
+    let block = region.append_block(&arguments)?;
+    let body = Builder::at_end(block).expect("the block is in the kernel");
+    for (operand, argument) in operands.iter().zip(block.arguments()) {
+        inside.insert(operand.key(), argument);
+    }
+    for (value, op, operator) in &literals {
+        let copy = operator.build(body.with_location(op.location()), &[])?;
+        inside.extend(copy.into_iter().map(|copy| (value.key(), copy)));
+    }
+    for (op, operator) in &members {
+        let operands: Vec<_> = op.operands().iter().filter_map(|value| inside.get(&value.key()).copied()).collect();
+        let results =
+            op.results().into_iter().map(|value| TensorType::read(value.ty())).collect::<Result<Vec<_>, _>>()?;
+        let copies = operator.build_as(body.with_location(op.location()), &operands, &results)?;
+        inside.extend(op.results().iter().map(|value| value.key()).zip(copies));
+    }
+    let yielded: Vec<_> = last.results().iter().filter_map(|value| inside.get(&value.key()).copied()).collect();
+    body.with_location(location).op("graph.yield").operands(&yielded).build()?;
+
+    last.replace_all_uses(&kernel.results());
+    for (op, _) in members.iter().rev() {
+        op.erase()?;
+    }
+    for (_, op, _) in literals {
+        if !op.has_users() {
+            op.erase()?;
+        }
+    }
+    context.count("kernels", 1);
+    context.count("operators in kernels", members.len() as u64);
+    context.remark("kernel", location.names(), format!("`{name}` of {} operators", members.len()));
+    Ok(())
+}

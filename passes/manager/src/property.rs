@@ -1,0 +1,85 @@
+//! What a module can be, as passes need it.
+//!
+//! A property is read off the module itself, so that a module resumed from a dump is judged as one that was just made.
+
+use std::fmt;
+
+use tenon_graph_dialect::TensorType;
+use tenon_ir::{Module, Op};
+
+/// Something that holds of a whole module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Property {
+    /// A recipe was applied: `graph.numerics` and `graph.shape_space` are there.
+    Contracted,
+    /// Every dimension of every tensor is a number.
+    StaticShapes,
+    /// No operation of control flow is left outside kernels.
+    NoControlFlow,
+    /// Every operator that computes lies in a `graph.kernel`.
+    Kernels,
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Property::Contracted => "a recipe was applied to",
+            Property::StaticShapes => "has no symbolic dimension",
+            Property::NoControlFlow => "has no control flow left to place",
+            Property::Kernels => "is divided into kernels",
+        })
+    }
+}
+
+impl Property {
+    /// Where to begin to have it.
+    pub(crate) fn help(self) -> &'static str {
+        match self {
+            Property::Contracted => "begin at stage `contract`",
+            Property::StaticShapes => "begin at stage `bucket`",
+            Property::NoControlFlow => "begin at stage `flow`",
+            Property::Kernels => "begin at stage `fuse`",
+        }
+    }
+
+    /// The first place where a module lacks it; `None` if it has it.
+    pub fn missing(self, module: &Module<'_>) -> Option<String> {
+        let top = module.op();
+        match self {
+            Property::Contracted => ["graph.numerics", "graph.shape_space"]
+                .into_iter()
+                .find(|name| top.attribute(name).is_none())
+                .map(|name| format!("it has no attribute `{name}`")),
+            Property::StaticShapes => top.walk().into_iter().find_map(symbolic),
+            Property::NoControlFlow => top.walk().into_iter().find(|op| is_control_flow(*op)).map(describe),
+            Property::Kernels => top.walk().into_iter().find_map(|op| {
+                let computes = tenon_graph_dialect::Operator::NAMES.iter().any(|name| op.is(name))
+                    && !op.is("graph.constant")
+                    && !op.is("graph.reshape");
+                let outside = op.parent().is_some_and(|parent| parent.is("func.func"));
+                (computes && outside).then(|| describe(op))
+            }),
+        }
+    }
+}
+
+/// Whether an operation directs control: one of the dialects flow, scf and cf.
+pub(crate) fn is_control_flow(op: Op<'_>) -> bool {
+    matches!(op.name().split_once('.'), Some(("flow" | "scf" | "cf", _)))
+}
+
+fn describe(op: Op<'_>) -> String {
+    let names = op.location().names();
+    if names.is_empty() {
+        format!("there is a `{}`", op.name())
+    } else {
+        format!("`{}` of node `{}`", op.name(), names.join("`, `"))
+    }
+}
+
+fn symbolic(op: Op<'_>) -> Option<String> {
+    op.results().into_iter().find_map(|value| {
+        let ty = TensorType::read(value.ty()).ok()?;
+        ty.known_shape().is_none().then(|| format!("{} gives {ty}", describe(op)))
+    })
+}
