@@ -1,0 +1,172 @@
+//! The instructions, one file per family; each has its decoding and its execution over the lanes of a warp.
+//!
+//! To add one: a file with `Op`, `decode` and `execute`, a variant of [`Operation`], a line in [`decode`] and one in
+//! [`Operation::execute`].
+
+pub(crate) mod access;
+pub(crate) mod approximate;
+pub(crate) mod async_copy;
+pub(crate) mod atomic;
+pub(crate) mod barrier;
+pub(crate) mod compare;
+pub(crate) mod control;
+pub(crate) mod convert;
+pub(crate) mod float;
+pub(crate) mod half;
+pub(crate) mod integer;
+pub(crate) mod lanes;
+pub(crate) mod logic;
+pub(crate) mod machine;
+pub(crate) mod matrix_load;
+pub(crate) mod mma;
+pub(crate) mod moves;
+pub(crate) mod numbers;
+pub(crate) mod warp_ops;
+
+use crate::decode::form::Form;
+use crate::decode::types::Type;
+use crate::error::Error;
+use machine::{Machine, Step};
+
+/// A decoded instruction with its guard: predicate slot (`NONE` without) and whether it is negated.
+#[derive(Clone, Debug)]
+pub(crate) struct Instruction {
+    pub op: Operation,
+    pub guard: u32,
+    pub negated: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Control(control::Control),
+    Barrier(Box<barrier::Barrier>),
+    Fence { device: bool },
+    Move(moves::Op),
+    Integer(integer::Op),
+    Logic(logic::Op),
+    Float(float::Op),
+    Half(Box<half::Op>),
+    Approximate(approximate::Op),
+    Compare(compare::Op),
+    Convert(convert::Op),
+    Load(Box<access::Load>),
+    Store(Box<access::Store>),
+    Atomic(Box<atomic::Op>),
+    AsyncCopy(Box<async_copy::Op>),
+    Warp(Box<warp_ops::Op>),
+    MatrixLoad(Box<matrix_load::Op>),
+    Mma(Box<mma::Op>),
+}
+
+impl Operation {
+    /// Executes anything but control flow and block barriers, which the scheduler handles.
+    #[inline(always)]
+    pub(crate) fn execute(&self, m: &mut Machine<'_>, mask: u32) -> Step {
+        let vectors = m.launch.vectors;
+        let r = &mut m.warp.registers;
+        match self {
+            Operation::Control(_) | Operation::Barrier(_) => {}
+            Operation::Fence { device } => {
+                if *device {
+                    *m.fence = m.launch.global.fence(m.block);
+                }
+            }
+            Operation::Move(op) => return op.execute(m, mask),
+            Operation::Integer(op) => op.execute(vectors, r, mask),
+            Operation::Logic(op) => op.execute(vectors, r, mask),
+            Operation::Float(op) => op.execute(vectors, r, mask),
+            Operation::Half(op) => op.execute(vectors, r, mask),
+            Operation::Approximate(op) => op.execute(vectors, r, mask),
+            Operation::Compare(op) => op.execute(vectors, r, mask),
+            Operation::Convert(op) => op.execute(vectors, r, mask),
+            Operation::Load(op) => return op.execute(m, mask),
+            Operation::Store(op) => return op.execute(m, mask),
+            Operation::Atomic(op) => return op.execute(m, mask),
+            Operation::AsyncCopy(op) => return op.execute(m, mask),
+            Operation::Warp(op) => return op.execute(m, mask),
+            Operation::MatrixLoad(op) => return op.execute(m, mask),
+            Operation::Mma(op) => return op.execute(m, mask),
+        }
+        Ok(())
+    }
+}
+
+impl Operation {
+    /// Whether its requests count as global ones.
+    pub(crate) fn touches_global(&self) -> bool {
+        match self {
+            Operation::Load(op) => op.is_global(),
+            Operation::Store(op) => op.is_global(),
+            Operation::Atomic(op) => op.is_global(),
+            Operation::AsyncCopy(_) => true,
+            _ => false,
+        }
+    }
+    /// Whether its requests count as shared ones.
+    pub(crate) fn touches_shared(&self) -> bool {
+        match self {
+            Operation::Load(_) | Operation::Store(_) | Operation::Atomic(_) => !self.touches_global(),
+            Operation::AsyncCopy(_) | Operation::MatrixLoad(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Decodes one instruction that is not control flow.
+pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Operation, Error> {
+    Ok(match form.name() {
+        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "abs" | "neg" | "min" | "max" | "addc" | "subc" | "sad"
+        | "mul24" | "mad24" | "rcp" | "sqrt" | "copysign" | "testp" => arithmetic(form)?,
+        "ex2" | "tanh" | "lg2" | "sin" | "cos" | "rsqrt" => {
+            let t = form.ty()?;
+            match t {
+                Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 => Operation::Half(Box::new(half::decode(form, t)?)),
+                Type::F64 if form.name() == "rsqrt" => {
+                    form.need(&["approx"])?;
+                    form.flag("ftz");
+                    form.need_count(2)?;
+                    Operation::Float(float::reciprocal_root64(form.dst(0, t)?, form.src(1, t)?))
+                }
+                _ => Operation::Approximate(approximate::decode(form, t)?),
+            }
+        }
+        "dp4a" | "dp2a" => Operation::Integer(integer::decode_dot(form)?),
+        "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "prmt" | "bfe" | "bfi" | "brev" | "popc"
+        | "clz" | "bfind" | "bmsk" | "szext" | "fns" => Operation::Logic(logic::decode(form)?),
+        "setp" | "set" | "selp" | "slct" => Operation::Compare(compare::decode(form)?),
+        "cvt" => Operation::Convert(convert::decode(form)?),
+        "mov" | "cvta" | "isspacep" | "prefetch" | "prefetchu" | "nanosleep" | "pmevent" | "griddepcontrol"
+        | "setmaxnreg" => Operation::Move(moves::decode(form)?),
+        "ld" | "ldu" => Operation::Load(Box::new(access::decode_load(form)?)),
+        "st" => Operation::Store(Box::new(access::decode_store(form)?)),
+        "atom" | "red" => Operation::Atomic(Box::new(atomic::decode(form)?)),
+        "cp" => Operation::AsyncCopy(Box::new(async_copy::decode(form)?)),
+        "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => Operation::Warp(Box::new(warp_ops::decode(form)?)),
+        "ldmatrix" | "stmatrix" | "movmatrix" => Operation::MatrixLoad(Box::new(matrix_load::decode(form)?)),
+        "mma" => Operation::Mma(Box::new(mma::decode(form)?)),
+        "bar" | "barrier" | "membar" | "fence" => match barrier::decode(form)? {
+            barrier::Op::Block(b) => Operation::Barrier(Box::new(b)),
+            barrier::Op::Warp(op) => Operation::Warp(Box::new(op)),
+            barrier::Op::Fence { device } => Operation::Fence { device },
+        },
+        "trap" | "brkpt" => {
+            form.need_count(0)?;
+            Operation::Control(control::Control::Trap)
+        }
+        _ => return form.error("unknown instruction"),
+    })
+}
+
+fn arithmetic(form: &mut Form<'_, '_>) -> Result<Operation, Error> {
+    for (packed, signed) in [("u16x2", false), ("s16x2", true)] {
+        if form.flag(packed) {
+            return Ok(Operation::Integer(integer::decode_packed(form, signed)?));
+        }
+    }
+    let t = form.ty()?;
+    Ok(match t {
+        Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 => Operation::Half(Box::new(half::decode(form, t)?)),
+        _ if t.is_float() => Operation::Float(float::decode(form, t)?),
+        _ => Operation::Integer(integer::decode(form, t)?),
+    })
+}

@@ -1,0 +1,67 @@
+//! An embedded device that needs no GPU: it parses PTX, runs it warp by warp, checks every access and counts what it does.
+//!
+//! ```
+//! use tenon_ptx_sim::{Argument, Device, LaunchConfig, Module};
+//! let source = "
+//!     .version 7.8
+//!     .target sm_80
+//!     .address_size 64
+//!     .visible .entry twice(.param .u64 p) {
+//!         .reg .b32 %r<4>;
+//!         .reg .b64 %rd<4>;
+//!         ld.param.u64 %rd1, [p];
+//!         mov.u32 %r1, %tid.x;
+//!         mul.wide.u32 %rd2, %r1, 4;
+//!         add.s64 %rd3, %rd1, %rd2;
+//!         ld.global.u32 %r2, [%rd3];
+//!         shl.b32 %r3, %r2, 1;
+//!         st.global.u32 [%rd3], %r3;
+//!         ret;
+//!     }";
+//! let module = Module::parse(source)?;
+//! let mut device = Device::new();
+//! let p = device.allocate(4 * 64)?;
+//! let input: Vec<u8> = (0..64u32).flat_map(u32::to_le_bytes).collect();
+//! device.write(p, 0, &input)?;
+//! let config = LaunchConfig { block: [64, 1, 1], ..LaunchConfig::default() };
+//! let counters = device.launch(&module, "twice", &config, &[Argument::from(p)])?;
+//! assert_eq!(device.read(p, 4 * 63, 4)?, 126u32.to_le_bytes());
+//! assert_eq!(counters.global_sectors, 16);
+//! # Ok::<(), tenon_ptx_sim::Error>(())
+//! ```
+//!
+//! # What it promises
+//!
+//! - An instruction, modifier or type it does not know is an error when the module is parsed, never skipped.
+//! - Bounds and alignment are exact. Shared and global memory that nothing wrote is not read. Data of an asynchronous copy is poison
+//!   until waited for.
+//! - Two accesses to a byte of shared memory, one of them writing, that no barrier or warp barrier orders, are a fault, whether or not
+//!   this run shows it; so are those of two blocks to a byte of global memory.
+//! - Every schedule drawn from a seed is one that a GPU might choose; endless loops end in a fault.
+//! - Arithmetic is the hardware's bit for bit, but for the approximate functions and the order in which tensor cores add, both with
+//!   a declared error.
+//!
+//! # What it does not
+//!
+//! - Lanes of a warp meet again at the immediate post-dominator of a branch; `bar.warp.sync` and the like between lanes that sit at
+//!   different instructions is refused as `warp-sync-mask`.
+//! - Global races between threads of one block are not looked for.
+//! - No timing.
+
+mod counters;
+mod decode;
+mod device;
+mod error;
+mod execute;
+mod fault;
+mod memory;
+mod module;
+mod parse;
+mod schedule;
+
+pub use counters::{Counters, LineCounters};
+pub use device::{Argument, Checks, DEFAULT_MEMORY, Device, DevicePointer, LaunchConfig, SHARED_LIMIT};
+pub use error::Error;
+pub use execute::approximate::{DECLARED, DeclaredError};
+pub use fault::{Fault, FaultKind};
+pub use module::{Entry, Module, Parameter};

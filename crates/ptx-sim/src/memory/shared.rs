@@ -1,0 +1,518 @@
+//! Shared memory of one block, with the happens-before relation of its threads.
+//!
+//! - Time is a counter that moves on at every synchronisation. A record (who, when) of warp `w` is ordered before warp `v` when its time is
+//!   at most `seen[v][w]`; barriers join these vectors. Within a warp, lanes are ordered by `.sync` instructions: both lanes must have
+//!   taken part in one since the record (not necessarily the same one: with several partial masks a race may be missed, none is invented).
+//! - A word's write time above every threshold ([`UNWRITTEN`], [`SPLIT`], [`ASYNC`]) sends the access to the slow path, so that the fast path is one compare.
+//! - Writing the bytes that are there already is no race: the outcome does not depend on the order.
+//! - Accesses through atomics and `.volatile`/`.relaxed`/`.acquire`/`.release` do not race with each other.
+
+use crate::execute::lanes::lanes_of;
+use crate::fault::FaultKind;
+
+const UNWRITTEN: u32 = u32::MAX;
+/// The bytes of the word have records of their own.
+const SPLIT: u32 = u32::MAX - 1;
+/// An asynchronous copy to the word has not been waited for.
+const ASYNC: u32 = u32::MAX - 2;
+/// Thread number standing for any atomic access.
+const ATOMIC: u16 = u16::MAX;
+/// Times are kept below this so that they fit read marks.
+const TIME_LIMIT: u32 = 1 << 26;
+
+/// Two accesses that nothing orders, or an access to bytes that hold nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Conflict {
+    pub kind: FaultKind,
+    pub detail: String,
+}
+
+/// Which checks run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedChecks {
+    pub races: bool,
+    pub uninitialised: bool,
+}
+
+pub(crate) struct SharedMemory {
+    pub data: Vec<u8>,
+    checks: SharedChecks,
+    warps: usize,
+    now: u32,
+    /// Whether anything was recorded since time moved on.
+    dirty: bool,
+    write_time: Vec<u32>,
+    write_thread: Vec<u16>,
+    /// Per warp and word: time of the last read times 32, plus the lane.
+    read_mark: Vec<Vec<u32>>,
+    byte_time: Vec<[u32; 4]>,
+    byte_thread: Vec<[u16; 4]>,
+    byte_read_mark: Vec<Vec<u32>>,
+    seen: Vec<Vec<u32>>,
+    lane_sync: Vec<[u32; 32]>,
+    /// Per warp: every record up to this time, by anyone, is ordered before all its lanes.
+    threshold: Vec<u32>,
+}
+
+impl SharedMemory {
+    pub(crate) fn new(checks: SharedChecks) -> SharedMemory {
+        SharedMemory {
+            data: Vec::new(),
+            checks,
+            warps: 0,
+            now: 1,
+            dirty: false,
+            write_time: Vec::new(),
+            write_thread: Vec::new(),
+            read_mark: Vec::new(),
+            byte_time: Vec::new(),
+            byte_thread: Vec::new(),
+            byte_read_mark: Vec::new(),
+            seen: Vec::new(),
+            lane_sync: Vec::new(),
+            threshold: Vec::new(),
+        }
+    }
+
+    /// Makes it the memory of a new block.
+    pub(crate) fn reset(&mut self, bytes: usize, warps: usize) {
+        let words = bytes.div_ceil(4);
+        self.data.clear();
+        self.data.resize(words * 4, 0);
+        self.data.truncate(bytes);
+        self.write_time.clear();
+        self.write_time.resize(words, if self.checks.uninitialised { UNWRITTEN } else { 0 });
+        self.write_thread.resize(words, 0);
+        self.byte_time.clear();
+        self.byte_thread.clear();
+        if self.now > TIME_LIMIT / 2 || self.read_mark.len() != warps || self.read_mark.first().is_some_and(|m| m.len() != words) {
+            self.now = 1;
+            self.read_mark.clear();
+            self.read_mark.resize_with(warps, || vec![0; words]);
+        }
+        self.byte_read_mark.clear();
+        self.warps = warps;
+        let start = self.now;
+        self.now += 1;
+        self.seen = vec![vec![start; warps]; warps];
+        self.lane_sync = vec![[start; 32]; warps];
+        self.threshold = vec![start; warps];
+        self.dirty = false;
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.data.len()
+    }
+
+    fn tick(&mut self) -> u32 {
+        let at = self.now;
+        if self.dirty {
+            self.dirty = false;
+            self.now += 1;
+            if self.now >= TIME_LIMIT {
+                self.forget();
+            }
+        }
+        at
+    }
+
+    /// Starts time anew; records before this moment count as ordered.
+    fn forget(&mut self) {
+        for t in &mut self.write_time {
+            if *t < ASYNC {
+                *t = 0;
+            }
+        }
+        for t in self.byte_time.iter_mut().flatten() {
+            if *t < ASYNC {
+                *t = 0;
+            }
+        }
+        self.read_mark.iter_mut().chain(&mut self.byte_read_mark).for_each(|m| m.fill(0));
+        self.seen.iter_mut().for_each(|v| v.fill(1));
+        self.lane_sync.iter_mut().for_each(|v| v.fill(1));
+        self.threshold.fill(1);
+        self.now = 2;
+    }
+
+    fn update_threshold(&mut self, warp: usize) {
+        let others = self.seen[warp].iter().enumerate().filter(|(w, _)| *w != warp).map(|(_, &t)| t).min();
+        let lanes = self.lane_sync[warp].iter().copied().min().unwrap_or(0);
+        self.threshold[warp] = others.unwrap_or(u32::MAX).min(lanes);
+    }
+
+    /// Lanes of a warp met in a `.sync` instruction.
+    #[inline]
+    pub(crate) fn warp_sync(&mut self, warp: usize, mask: u32) {
+        if !self.dirty && self.lane_sync[warp][mask.trailing_zeros() as usize & 31] + 1 == self.now && mask == u32::MAX {
+            return;
+        }
+        let at = self.tick();
+        for lane in lanes_of(mask) {
+            self.lane_sync[warp][lane] = at;
+        }
+        self.update_threshold(warp);
+    }
+
+    /// What a warp knows when it arrives at a barrier; its later accesses come after.
+    pub(crate) fn release(&mut self, warp: usize) -> Vec<u32> {
+        self.dirty = true;
+        let at = self.tick();
+        let mut seen = self.seen[warp].clone();
+        if let Some(own) = seen.get_mut(warp) {
+            *own = at;
+        }
+        seen
+    }
+
+    /// A warp learns what others released.
+    pub(crate) fn acquire(&mut self, warp: usize, released: &[u32], lanes: u32) {
+        let own = released.get(warp).copied().unwrap_or(0);
+        for (mine, &theirs) in self.seen[warp].iter_mut().zip(released) {
+            *mine = (*mine).max(theirs);
+        }
+        for lane in lanes_of(lanes) {
+            self.lane_sync[warp][lane] = self.lane_sync[warp][lane].max(own);
+        }
+        self.update_threshold(warp);
+    }
+
+    /// A warp or lane is gone: nobody needs to be ordered with its lanes' future.
+    pub(crate) fn lanes_exited(&mut self, warp: usize, lanes: u32) {
+        let now = self.now;
+        for lane in lanes_of(lanes) {
+            // Its records stay; only its lack of synchronisation must not hold the threshold down.
+            self.lane_sync[warp][lane] = self.lane_sync[warp][lane].max(now.saturating_sub(1));
+        }
+    }
+
+    /// Lanes that never were: they hold nobody's threshold down.
+    pub(crate) fn lanes_absent(&mut self, warp: usize, lanes: u32) {
+        for lane in lanes_of(lanes) {
+            self.lane_sync[warp][lane] = u32::MAX;
+        }
+        self.update_threshold(warp);
+    }
+
+    fn ordered(&self, warp: usize, lane: u32, time: u32, thread: u16) -> bool {
+        if thread == ATOMIC {
+            // Any warp may have done it: all must be ordered.
+            return self.seen[warp].iter().all(|&t| time <= t);
+        }
+        let other = usize::from(thread >> 5);
+        if other != warp {
+            return self.seen[warp].get(other).is_some_and(|&t| time <= t);
+        }
+        let other_lane = u32::from(thread & 31);
+        other_lane == lane
+            || time <= self.lane_sync[warp][lane as usize] && time <= self.lane_sync[warp][other_lane as usize]
+    }
+
+    /// Checks and records a read of `bytes` bytes at `at`, which lie inside.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, warp: usize, lane: u32, at: usize, bytes: usize, strong: bool) -> Result<(), Conflict> {
+        let (first, last) = (at >> 2, (at + bytes - 1) >> 2);
+        let threshold = self.threshold[warp];
+        let mut late = false;
+        for &t in &self.write_time[first..=last] {
+            late |= t > threshold;
+        }
+        if late {
+            self.read_late(warp, lane, at, bytes, strong)?;
+        }
+        if self.checks.races && !strong {
+            self.dirty = true;
+            let mark = self.now << 5 | lane;
+            if bytes < 4 {
+                self.read_bytes(warp, at, bytes, mark);
+            } else {
+                self.read_mark[warp][first..=last].fill(mark);
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`SharedMemory::read`] for lanes that read `bytes` each, one after the other, from `at`.
+    #[inline(always)]
+    pub(crate) fn read_run(&mut self, warp: usize, at: usize, bytes: usize, strong: bool) -> Result<(), Conflict> {
+        let (first, words) = (at >> 2, bytes >> 2);
+        let threshold = self.threshold[warp];
+        let mut highest = 0;
+        for &t in &self.write_time[first..first + 32 * words] {
+            highest = highest.max(t);
+        }
+        if highest > threshold {
+            for lane in 0..32 {
+                self.read_late(warp, lane, at + lane as usize * bytes, bytes, strong)?;
+            }
+        }
+        if self.checks.races && !strong {
+            self.dirty = true;
+            let now = self.now << 5;
+            let marks = &mut self.read_mark[warp][first..first + 32 * words];
+            for (lane, part) in marks.chunks_exact_mut(words).enumerate() {
+                part.fill(now | lane as u32);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn read_bytes(&mut self, warp: usize, at: usize, bytes: usize, mark: u32) {
+        if self.byte_read_mark.is_empty() {
+            self.byte_read_mark = vec![Vec::new(); self.warps];
+        }
+        let marks = &mut self.byte_read_mark[warp];
+        if marks.is_empty() {
+            marks.resize(self.write_time.len() * 4, 0);
+        }
+        marks[at..at + bytes].fill(mark);
+    }
+
+    #[inline(never)]
+    fn read_late(&mut self, warp: usize, lane: u32, at: usize, bytes: usize, strong: bool) -> Result<(), Conflict> {
+        for byte in at..at + bytes {
+            let word = byte >> 2;
+            let (time, thread) = match self.write_time[word] {
+                SPLIT => (self.byte_time[word][byte & 3], self.byte_thread[word][byte & 3]),
+                t => (t, self.write_thread[word]),
+            };
+            match time {
+                UNWRITTEN if self.checks.uninitialised => {
+                    return Err(Conflict {
+                        kind: FaultKind::UninitialisedShared,
+                        detail: format!("shared byte {byte:#x} is read before it is written"),
+                    });
+                }
+                UNWRITTEN => {}
+                ASYNC => {
+                    return Err(Conflict {
+                        kind: FaultKind::AsyncCopyNotWaited,
+                        detail: format!("shared byte {byte:#x} is read while a copy by thread {thread} is not waited for"),
+                    });
+                }
+                _ if !self.checks.races || strong && thread == ATOMIC => {}
+                _ if !self.ordered(warp, lane, time, thread) => {
+                    return Err(Conflict {
+                        kind: FaultKind::RaceShared,
+                        detail: format!("shared byte {byte:#x} is read, {} wrote it, nothing orders the two", who(thread)),
+                    });
+                }
+                _ => {}
+            }
+            if byte & 3 == 3 || byte + 1 == at + bytes {
+                self.heal(word);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a word one record again once all threads see its bytes.
+    fn heal(&mut self, word: usize) {
+        if self.write_time[word] == SPLIT {
+            let latest = self.byte_time[word].iter().copied().max().unwrap_or(0);
+            if self.threshold.iter().all(|&t| latest <= t) {
+                self.write_time[word] = latest;
+                self.write_thread[word] = self.byte_thread[word][0];
+            }
+        }
+    }
+
+    /// Checks and records a write; the bytes themselves are stored by the caller. `same`: the bytes do not change.
+    #[inline(always)]
+    pub(crate) fn write(
+        &mut self,
+        warp: usize,
+        lane: u32,
+        at: usize,
+        bytes: usize,
+        strong: bool,
+        same: bool,
+    ) -> Result<(), Conflict> {
+        let (first, last) = (at >> 2, (at + bytes - 1) >> 2);
+        let threshold = self.threshold[warp];
+        let mut late = false;
+        for &t in &self.write_time[first..=last] {
+            late |= t > threshold && t != UNWRITTEN;
+        }
+        if self.checks.races {
+            let limit = threshold.saturating_mul(32).saturating_add(31);
+            for marks in &self.read_mark {
+                for &m in &marks[first..=last] {
+                    late |= m > limit;
+                }
+            }
+        }
+        if late || bytes < 4 {
+            self.write_late(warp, lane, at, bytes, strong, same)?;
+        }
+        self.dirty = true;
+        let thread = if strong { ATOMIC } else { (warp << 5) as u16 | lane as u16 };
+        if bytes < 4 {
+            self.record_bytes(at, bytes, thread);
+        } else {
+            self.write_time[first..=last].fill(self.now);
+            self.write_thread[first..=last].fill(thread);
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn write_late(&mut self, warp: usize, lane: u32, at: usize, bytes: usize, strong: bool, same: bool) -> Result<(), Conflict> {
+        for byte in at..at + bytes {
+            let word = byte >> 2;
+            let (time, thread) = match self.write_time[word] {
+                SPLIT => (self.byte_time[word][byte & 3], self.byte_thread[word][byte & 3]),
+                t => (t, self.write_thread[word]),
+            };
+            if time == ASYNC {
+                return Err(Conflict {
+                    kind: FaultKind::AsyncCopyOverwritten,
+                    detail: format!("shared byte {byte:#x} is written while a copy by {} is not waited for", who(thread)),
+                });
+            }
+            if !self.checks.races || same {
+                continue;
+            }
+            let excused = time == UNWRITTEN || strong && thread == ATOMIC;
+            if !excused && !self.ordered(warp, lane, time, thread) {
+                return Err(Conflict {
+                    kind: FaultKind::RaceShared,
+                    detail: format!("shared byte {byte:#x} is written, {} wrote it too, nothing orders the two", who(thread)),
+                });
+            }
+            for other in 0..self.warps {
+                let whole = self.read_mark[other][word];
+                let part = self.byte_read_mark.get(other).and_then(|m| m.get(byte)).copied().unwrap_or(0);
+                for mark in [whole, part] {
+                    let reader = (other << 5) as u16 | (mark & 31) as u16;
+                    if mark != 0 && !self.ordered(warp, lane, mark >> 5, reader) {
+                        return Err(Conflict {
+                            kind: FaultKind::RaceShared,
+                            detail: format!("shared byte {byte:#x} is written, {} reads it, nothing orders the two", who(reader)),
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn record_bytes(&mut self, at: usize, bytes: usize, thread: u16) {
+        if self.byte_time.is_empty() {
+            self.byte_time = vec![[0; 4]; self.write_time.len()];
+            self.byte_thread = vec![[0; 4]; self.write_time.len()];
+        }
+        let word = at >> 2;
+        if self.write_time[word] != SPLIT {
+            self.byte_time[word] = [self.write_time[word]; 4];
+            self.byte_thread[word] = [self.write_thread[word]; 4];
+            self.write_time[word] = SPLIT;
+        }
+        for byte in at..at + bytes {
+            self.byte_time[word][byte & 3] = self.now;
+            self.byte_thread[word][byte & 3] = thread;
+        }
+    }
+
+    /// An asynchronous copy to whole words begins.
+    pub(crate) fn async_begin(&mut self, warp: usize, lane: u32, at: usize, bytes: usize) -> Result<(), Conflict> {
+        self.write(warp, lane, at, bytes, false, false)?;
+        self.write_time[at >> 2..(at + bytes) >> 2].fill(ASYNC);
+        Ok(())
+    }
+
+    /// The copying thread has waited: the bytes are its writes, made now.
+    pub(crate) fn async_end(&mut self, at: usize, bytes: usize) {
+        self.dirty = true;
+        for word in at >> 2..(at + bytes) >> 2 {
+            if self.write_time[word] == ASYNC {
+                self.write_time[word] = self.now;
+            }
+        }
+    }
+}
+
+fn who(thread: u16) -> String {
+    if thread == ATOMIC { "an atomic access".into() } else { format!("thread {thread} of the block") }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn memory() -> SharedMemory {
+        let mut m = SharedMemory::new(SharedChecks { races: true, uninitialised: true });
+        m.reset(64, 2);
+        m
+    }
+
+    fn barrier(m: &mut SharedMemory) {
+        let (a, b) = (m.release(0), m.release(1));
+        let all: Vec<u32> = a.iter().zip(&b).map(|(x, y)| *x.max(y)).collect();
+        m.acquire(0, &all, u32::MAX);
+        m.acquire(1, &all, u32::MAX);
+    }
+
+    #[test]
+    fn reading_what_another_warp_wrote_needs_a_barrier() {
+        let mut m = memory();
+        assert_eq!(m.read(0, 0, 0, 4, false).unwrap_err().kind, FaultKind::UninitialisedShared);
+        m.write(0, 3, 0, 4, false, false).unwrap();
+        m.read(0, 3, 0, 4, false).unwrap();
+        assert_eq!(m.read(1, 3, 0, 4, false).unwrap_err().kind, FaultKind::RaceShared);
+        assert_eq!(m.read(0, 4, 0, 4, false).unwrap_err().kind, FaultKind::RaceShared);
+        barrier(&mut m);
+        m.read(1, 3, 0, 4, false).unwrap();
+        m.read(0, 4, 0, 4, false).unwrap();
+    }
+
+    #[test]
+    fn writing_what_another_thread_read_needs_a_barrier() {
+        let mut m = memory();
+        m.write(0, 0, 8, 8, false, false).unwrap();
+        barrier(&mut m);
+        m.read(1, 5, 8, 8, false).unwrap();
+        assert_eq!(m.write(0, 0, 8, 4, false, false).unwrap_err().kind, FaultKind::RaceShared);
+        m.write(0, 0, 8, 4, false, true).unwrap();
+        barrier(&mut m);
+        m.write(0, 0, 8, 4, false, false).unwrap();
+    }
+
+    #[test]
+    fn lanes_of_a_warp_are_ordered_by_a_warp_barrier_of_both() {
+        let mut m = memory();
+        m.write(0, 1, 0, 4, false, false).unwrap();
+        m.warp_sync(0, 0b101);
+        assert!(m.read(0, 2, 0, 4, false).is_err());
+        m.warp_sync(0, 0b110);
+        m.read(0, 2, 0, 4, false).unwrap();
+        assert!(m.read(0, 3, 0, 4, false).is_err());
+    }
+
+    #[test]
+    fn halves_of_a_word_belong_to_different_threads() {
+        let mut m = memory();
+        m.write(0, 0, 0, 2, false, false).unwrap();
+        m.write(1, 0, 2, 2, false, false).unwrap();
+        m.read(0, 0, 0, 2, false).unwrap();
+        assert_eq!(m.read(0, 0, 0, 4, false).unwrap_err().kind, FaultKind::RaceShared);
+        m.write(1, 0, 2, 2, false, false).unwrap();
+        barrier(&mut m);
+        m.read(0, 9, 0, 4, false).unwrap();
+    }
+
+    #[test]
+    fn copies_are_poison_until_waited_for() {
+        let mut m = memory();
+        m.async_begin(0, 0, 0, 16).unwrap();
+        assert_eq!(m.read(0, 0, 4, 4, false).unwrap_err().kind, FaultKind::AsyncCopyNotWaited);
+        assert_eq!(m.write(0, 0, 4, 4, false, false).unwrap_err().kind, FaultKind::AsyncCopyOverwritten);
+        m.async_end(0, 16);
+        m.read(0, 0, 4, 4, false).unwrap();
+        assert_eq!(m.read(1, 0, 4, 4, false).unwrap_err().kind, FaultKind::RaceShared);
+        barrier(&mut m);
+        m.read(1, 0, 4, 4, false).unwrap();
+    }
+}

@@ -1,0 +1,6 @@
+//! All integration tests of the simulator, in one binary.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod compilers;
+mod support;
