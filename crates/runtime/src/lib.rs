@@ -1,6 +1,20 @@
 //! Launch plans, devices that execute them, and instances of compiled models.
 //!
 //! - [`plan`]: the launch plan as data, its stored form, its validation.
+//! - [`device`]: the trait of everything that executes plans, and the embedded simulator.
+//! - [`Executable`]: a plan with its PTX and weights. [`Instance`]: an executable on a device, to be run.
+//!
+//! Invariants: nothing runs before plan, weights and inputs have been found to fit; what a plan may hold and this runtime does not execute
+//! is refused by name, never skipped.
+
+pub mod device;
+mod error;
+mod executable;
+mod instance;
 pub mod plan;
 
+pub use device::{Counters, Device, DeviceError, Placement, SimulatorDevice, SimulatorOptions};
+pub use error::RuntimeError;
+pub use executable::Executable;
+pub use instance::{DeviceParameters, Instance, RunResult, StepReport};
 pub use plan::{LaunchPlan, PlanError};

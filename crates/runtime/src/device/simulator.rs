@@ -1,0 +1,269 @@
+//! The embedded simulator as a device.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tenon_ptx_sim::{Argument, Checks, Counters, LaunchConfig, Module};
+
+use crate::device::{
+    Device, DeviceError, DevicePointer, KernelArgument, KernelHandle, KernelLaunch, ModuleHandle, Placement, Stream,
+};
+
+/// Bytes that a copy on the device takes through the host at once.
+const CHUNK: u64 = 16 << 20;
+
+/// How the simulator runs.
+#[derive(Debug, Clone)]
+pub struct SimulatorOptions {
+    /// Memory of the device in bytes; host memory is taken as it is touched.
+    pub memory_bytes: u64,
+    /// Seed of the order of warps and blocks; results must not depend on it. 0 keeps blocks in their order.
+    pub seed: u64,
+    /// Host threads that run blocks; 0 takes all of the machine.
+    pub threads: usize,
+    /// Which checks run.
+    pub checks: Checks,
+    /// Most warp instructions of a launch.
+    pub instruction_budget: u64,
+}
+
+impl Default for SimulatorOptions {
+    fn default() -> Self {
+        let launch = LaunchConfig::default();
+        SimulatorOptions {
+            memory_bytes: tenon_ptx_sim::DEFAULT_MEMORY,
+            seed: launch.seed,
+            threads: launch.threads,
+            checks: launch.checks,
+            instruction_budget: launch.instruction_budget,
+        }
+    }
+}
+
+/// The embedded simulator: every access checked, every launch counted, done when its call returns.
+pub struct SimulatorDevice {
+    options: SimulatorOptions,
+    state: Mutex<State>,
+}
+
+struct State {
+    device: tenon_ptx_sim::Device,
+    in_use: u64,
+    /// Live allocations by address.
+    allocations: BTreeMap<u64, (tenon_ptx_sim::DevicePointer, u64)>,
+    modules: HashMap<u64, LoadedModule>,
+    next_module: u64,
+}
+
+struct LoadedModule {
+    module: Arc<Module>,
+    /// Names of the entries that were asked for; a handle's number is the index.
+    entries: Vec<String>,
+}
+
+impl Default for SimulatorDevice {
+    fn default() -> Self {
+        SimulatorDevice::new(SimulatorOptions::default())
+    }
+}
+
+impl SimulatorDevice {
+    /// A simulator with memory of its own.
+    pub fn new(options: SimulatorOptions) -> Self {
+        let state = State {
+            device: tenon_ptx_sim::Device::with_memory(options.memory_bytes),
+            in_use: 0,
+            allocations: BTreeMap::new(),
+            modules: HashMap::new(),
+            next_module: 0,
+        };
+        SimulatorDevice { options, state: Mutex::new(state) }
+    }
+
+    /// Bytes allocated now.
+    pub fn bytes_in_use(&self) -> u64 {
+        self.lock().in_use
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is consistent between calls; a panic elsewhere does not spoil it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn access(&self, message: String) -> DeviceError {
+        DeviceError::Access { device: self.name(), message }
+    }
+
+    fn find(
+        &self,
+        state: &State,
+        pointer: DevicePointer,
+        bytes: u64,
+    ) -> Result<(tenon_ptx_sim::DevicePointer, u64), DeviceError> {
+        let found = state.allocations.range(..=pointer.0).next_back();
+        match found {
+            Some((base, (allocation, size)))
+                if (pointer.0 - base).checked_add(bytes).is_some_and(|end| end <= *size) =>
+            {
+                Ok((*allocation, pointer.0 - base))
+            }
+            _ => Err(self.access(format!("{bytes} bytes at {:#x} are in no allocation", pointer.0))),
+        }
+    }
+
+    fn module<'a>(&self, state: &'a mut State, module: ModuleHandle) -> Result<&'a mut LoadedModule, DeviceError> {
+        state.modules.get_mut(&module.0).ok_or_else(|| self.access(format!("module {} is not loaded", module.0)))
+    }
+}
+
+impl Device for SimulatorDevice {
+    fn name(&self) -> String {
+        "simulator".to_owned()
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Separate
+    }
+
+    fn load_module(&self, ptx: &str) -> Result<ModuleHandle, DeviceError> {
+        let module = Arc::new(Module::parse(ptx)?);
+        let mut state = self.lock();
+        let handle = state.next_module;
+        state.next_module += 1;
+        state.modules.insert(handle, LoadedModule { module, entries: Vec::new() });
+        Ok(ModuleHandle(handle))
+    }
+
+    fn kernel(&self, module: ModuleHandle, entry: &str) -> Result<Option<KernelHandle>, DeviceError> {
+        let mut state = self.lock();
+        let loaded = self.module(&mut state, module)?;
+        if loaded.module.entry(entry).is_none() {
+            return Ok(None);
+        }
+        let index = loaded.entries.iter().position(|known| known == entry).unwrap_or_else(|| {
+            loaded.entries.push(entry.to_owned());
+            loaded.entries.len() - 1
+        });
+        Ok(Some(KernelHandle { module, entry: index as u64 }))
+    }
+
+    fn unload_module(&self, module: ModuleHandle) -> Result<(), DeviceError> {
+        match self.lock().modules.remove(&module.0) {
+            Some(_) => Ok(()),
+            None => Err(self.access(format!("module {} is not loaded", module.0))),
+        }
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<DevicePointer, DeviceError> {
+        let mut state = self.lock();
+        let capacity = self.options.memory_bytes;
+        let full = DeviceError::OutOfMemory { device: self.name(), wanted: bytes, in_use: state.in_use, capacity };
+        if bytes > capacity.saturating_sub(state.in_use) {
+            return Err(full);
+        }
+        let allocation = state.device.allocate(bytes).map_err(|_| full)?;
+        state.in_use += bytes;
+        state.allocations.insert(allocation.address(), (allocation, bytes));
+        Ok(DevicePointer(allocation.address()))
+    }
+
+    fn free(&self, pointer: DevicePointer) -> Result<(), DeviceError> {
+        let mut state = self.lock();
+        let Some((allocation, bytes)) = state.allocations.remove(&pointer.0) else {
+            return Err(self.access(format!("{:#x} is no allocation", pointer.0)));
+        };
+        state.in_use -= bytes;
+        Ok(state.device.free(allocation)?)
+    }
+
+    fn upload(&self, target: DevicePointer, data: &[u8], _stream: Stream) -> Result<(), DeviceError> {
+        let mut state = self.lock();
+        let (allocation, offset) = self.find(&state, target, data.len() as u64)?;
+        Ok(state.device.write(allocation, offset, data)?)
+    }
+
+    fn download(&self, source: DevicePointer, target: &mut [u8], _stream: Stream) -> Result<(), DeviceError> {
+        let state = self.lock();
+        let (allocation, offset) = self.find(&state, source, target.len() as u64)?;
+        let data = state.device.read(allocation, offset, target.len() as u64)?;
+        target.copy_from_slice(&data);
+        Ok(())
+    }
+
+    fn copy(
+        &self,
+        source: DevicePointer,
+        target: DevicePointer,
+        bytes: u64,
+        _stream: Stream,
+    ) -> Result<(), DeviceError> {
+        let mut state = self.lock();
+        let (from, from_offset) = self.find(&state, source, bytes)?;
+        let (to, to_offset) = self.find(&state, target, bytes)?;
+        if source.0 < target.0.saturating_add(bytes) && target.0 < source.0.saturating_add(bytes) && bytes > 0 {
+            return Err(
+                self.access(format!("a copy of {bytes} bytes at {:#x} onto itself at {:#x}", source.0, target.0))
+            );
+        }
+        let mut done = 0;
+        while done < bytes {
+            let part = CHUNK.min(bytes - done);
+            let data = state.device.read(from, from_offset + done, part)?;
+            state.device.write(to, to_offset + done, &data)?;
+            done += part;
+        }
+        Ok(())
+    }
+
+    fn memset(&self, target: DevicePointer, byte: u8, bytes: u64, _stream: Stream) -> Result<(), DeviceError> {
+        let mut state = self.lock();
+        let (to, offset) = self.find(&state, target, bytes)?;
+        let chunk = vec![byte; CHUNK.min(bytes) as usize];
+        let mut done = 0;
+        while done < bytes {
+            let part = CHUNK.min(bytes - done);
+            state.device.write(to, offset + done, &chunk[..part as usize])?;
+            done += part;
+        }
+        Ok(())
+    }
+
+    fn launch(&self, launch: &KernelLaunch<'_>, _stream: Stream) -> Result<Option<Counters>, DeviceError> {
+        if launch.cluster.is_some_and(|cluster| cluster != [1; 3]) {
+            return Err(DeviceError::Unsupported { device: self.name(), feature: "clusters".to_owned() });
+        }
+        let mut state = self.lock();
+        let loaded = self.module(&mut state, launch.kernel.module)?;
+        let module = Arc::clone(&loaded.module);
+        let Some(entry) = loaded.entries.get(launch.kernel.entry as usize).cloned() else {
+            return Err(
+                self.access(format!("entry {} of module {} is not known", launch.kernel.entry, launch.kernel.module.0))
+            );
+        };
+        let config = LaunchConfig {
+            grid: launch.grid,
+            block: launch.block,
+            dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            seed: self.options.seed,
+            threads: self.options.threads,
+            checks: self.options.checks,
+            instruction_budget: self.options.instruction_budget,
+        };
+        let arguments: Vec<Argument> = launch
+            .arguments
+            .iter()
+            .map(|argument| match argument {
+                KernelArgument::Pointer(pointer) => Argument::Pointer(pointer.0),
+                KernelArgument::I64(value) => Argument::I64(*value),
+                KernelArgument::TensorMap(words) => {
+                    Argument::Bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect())
+                }
+            })
+            .collect();
+        Ok(Some(state.device.launch(&module, &entry, &config, &arguments)?))
+    }
+
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! Errors of running a model.
+
+use tenon_tensor::{DType, TensorError};
+
+use crate::device::DeviceError;
+use crate::plan::PlanError;
+
+/// A model that cannot be run, or whose run failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RuntimeError {
+    /// The launch plan is wrong or not supported.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A weight is missing or is not the one that the plan was made for.
+    #[error("weight `{name}`: expected {expected}, found {found}")]
+    Parameter {
+        /// Name of the weight.
+        name: String,
+        /// Type and shape of the plan.
+        expected: String,
+        /// What there is.
+        found: String,
+    },
+    /// No PTX module has an entry that the plan launches.
+    #[error("step {step} launches `{entry}`, which none of the {modules} PTX modules defines")]
+    Entry {
+        /// Step of the plan.
+        step: usize,
+        /// Name of the entry.
+        entry: String,
+        /// Number of modules searched.
+        modules: usize,
+    },
+    /// An input that the model needs is not given.
+    #[error("input `{name}` is missing: expected {expected}")]
+    MissingInput {
+        /// Name of the input.
+        name: String,
+        /// Type and shape.
+        expected: String,
+    },
+    /// An input that the model does not have is given.
+    #[error("the model has no input `{name}`; it has {known}")]
+    UnknownInput {
+        /// The name given.
+        name: String,
+        /// The model's inputs.
+        known: String,
+    },
+    /// An input is given twice.
+    #[error("input `{name}` is given twice")]
+    DuplicateInput {
+        /// Name of the input.
+        name: String,
+    },
+    /// An input has another element type.
+    #[error("input `{name}` must be {expected}, found {found}")]
+    InputDType {
+        /// Name of the input.
+        name: String,
+        /// Element type of the model.
+        expected: DType,
+        /// Element type given.
+        found: DType,
+    },
+    /// An input has another rank.
+    #[error("input `{name}` must have {} dimensions ({expected:?}), found {} ({found:?})", expected.len(), found.len())]
+    InputRank {
+        /// Name of the input.
+        name: String,
+        /// Shape of the model.
+        expected: Vec<u64>,
+        /// Shape given.
+        found: Vec<usize>,
+    },
+    /// An input has another size along a dimension.
+    #[error("dimension {dimension} of input `{name}` must be {}, found {} (shape {found:?}, expected {expected:?})", expected[*dimension], found[*dimension])]
+    InputShape {
+        /// Name of the input.
+        name: String,
+        /// The first dimension that differs.
+        dimension: usize,
+        /// Shape of the model.
+        expected: Vec<u64>,
+        /// Shape given.
+        found: Vec<usize>,
+    },
+    /// What a kernel wrote to an output is no value of its type.
+    #[error("output `{name}`: {source}")]
+    Output {
+        /// Name of the output.
+        name: String,
+        /// What is wrong with it.
+        source: TensorError,
+    },
+    /// The device refused memory or a module before anything ran.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A step failed.
+    #[error("step {step} ({what}{}): {source}", nodes(source_nodes))]
+    Step {
+        /// Step of the plan.
+        step: usize,
+        /// What the step does: the entry, or `copy`.
+        what: String,
+        /// Nodes of the model that it computes.
+        source_nodes: Vec<String>,
+        /// Why it failed.
+        source: DeviceError,
+    },
+}
+
+fn nodes(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(", node `{}`", names.join("`, `")) }
+}
+
+impl RuntimeError {
+    /// Stable code, `docs/errors/`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            RuntimeError::Plan(error) => error.code(),
+            RuntimeError::Parameter { .. } => "E0706",
+            RuntimeError::Entry { .. } => "E0707",
+            RuntimeError::MissingInput { .. } => "E0710",
+            RuntimeError::UnknownInput { .. } => "E0711",
+            RuntimeError::DuplicateInput { .. } => "E0712",
+            RuntimeError::InputDType { .. } => "E0713",
+            RuntimeError::InputRank { .. } => "E0714",
+            RuntimeError::InputShape { .. } => "E0715",
+            RuntimeError::Output { .. } => "E0716",
+            RuntimeError::Device(error) | RuntimeError::Step { source: error, .. } => error.code(),
+        }
+    }
+
+    /// What to change.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            RuntimeError::Plan(error) => error.help(),
+            RuntimeError::Parameter { .. } => {
+                Some("load the weights of the model that the plan was built from".to_owned())
+            }
+            RuntimeError::Entry { .. } => Some("run the plan with the PTX that was built with it".to_owned()),
+            RuntimeError::MissingInput { name, .. } => Some(format!("give it: `--input {name}=FILE.npy`")),
+            RuntimeError::UnknownInput { .. } => Some("use the names that the model gives its inputs".to_owned()),
+            RuntimeError::DuplicateInput { .. } => Some("give each input once".to_owned()),
+            RuntimeError::InputDType { expected, .. } => Some(format!("convert the file to {expected}")),
+            RuntimeError::InputRank { .. } | RuntimeError::InputShape { .. } => Some(
+                "give a tensor of the expected shape, or compile the model for this one: `--shapes-from-inputs`"
+                    .to_owned(),
+            ),
+            RuntimeError::Output { .. } => Some("report this as an error of tenon, with the model".to_owned()),
+            RuntimeError::Device(error) | RuntimeError::Step { source: error, .. } => error.help(),
+        }
+    }
+}

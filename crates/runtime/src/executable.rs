@@ -1,0 +1,78 @@
+//! A compiled bucket, ready to be put on a device.
+
+use std::collections::BTreeMap;
+
+use tenon_tensor::Tensor;
+
+use crate::plan::{LaunchPlan, TensorSlot};
+use crate::{PlanError, RuntimeError};
+
+/// A launch plan with the PTX and the weights that it uses.
+///
+/// Invariants: the plan is valid and supported; every weight that it names is there, with its type and shape.
+#[derive(Debug, Clone)]
+pub struct Executable {
+    plan: LaunchPlan,
+    modules: Vec<String>,
+    parameters: BTreeMap<String, Tensor>,
+}
+
+impl Executable {
+    /// Checks that plan and weights fit. `modules` are PTX texts; an entry is taken from the first that defines it. Weights that the plan
+    /// does not use are left out.
+    pub fn new(
+        plan: LaunchPlan,
+        modules: Vec<String>,
+        parameters: impl IntoIterator<Item = (String, Tensor)>,
+    ) -> Result<Self, RuntimeError> {
+        Executable::check_plan(&plan)?;
+        let mut given: BTreeMap<String, Tensor> = parameters.into_iter().collect();
+        let mut used = BTreeMap::new();
+        for slot in &plan.parameters {
+            let tensor = given.remove(&slot.name);
+            check_parameter(slot, tensor.as_ref())?;
+            if let Some(tensor) = tensor {
+                used.insert(slot.name.clone(), tensor);
+            }
+        }
+        Ok(Executable { plan, modules, parameters: used })
+    }
+
+    fn check_plan(plan: &LaunchPlan) -> Result<(), PlanError> {
+        plan.validate()?;
+        plan.check_supported()
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &LaunchPlan {
+        &self.plan
+    }
+
+    /// PTX texts.
+    pub fn modules(&self) -> &[String] {
+        &self.modules
+    }
+
+    /// The weights that the plan uses, by name.
+    pub fn parameters(&self) -> &BTreeMap<String, Tensor> {
+        &self.parameters
+    }
+}
+
+/// `f32[4, 8]`.
+pub(crate) fn describe(slot: &TensorSlot) -> String {
+    format!("{}{:?}", slot.dtype, slot.shape)
+}
+
+fn check_parameter(slot: &TensorSlot, tensor: Option<&Tensor>) -> Result<(), RuntimeError> {
+    let found = match tensor {
+        Some(tensor) if tensor.dtype() == slot.dtype && same_shape(&slot.shape, tensor.shape()) => return Ok(()),
+        Some(tensor) => format!("{}{:?}", tensor.dtype(), tensor.shape()),
+        None => "nothing".to_owned(),
+    };
+    Err(RuntimeError::Parameter { name: slot.name.clone(), expected: describe(slot), found })
+}
+
+pub(crate) fn same_shape(expected: &[u64], found: &[usize]) -> bool {
+    expected.len() == found.len() && expected.iter().zip(found).all(|(a, b)| *a == *b as u64)
+}
