@@ -78,8 +78,9 @@ fn describe(op: Op<'_>) -> String {
 }
 
 fn symbolic(op: Op<'_>) -> Option<String> {
-    op.results().into_iter().find_map(|value| {
+    let arguments = op.region_block(0).map(|block| block.arguments()).unwrap_or_default();
+    op.results().into_iter().chain(arguments).find_map(|value| {
         let ty = TensorType::read(value.ty()).ok()?;
-        ty.known_shape().is_none().then(|| format!("{} gives {ty}", describe(op)))
+        ty.known_shape().is_none().then(|| format!("{} has a value {ty}", describe(op)))
     })
 }

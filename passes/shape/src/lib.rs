@@ -1,1 +1,19 @@
-//! x
+//! Passes over shapes.
+//!
+//! - [`Contract`]: a recipe is applied to a model: dimensions are named, contradictions refused, the numeric promise and the shape space
+//!   written into the module as `graph.numerics` and `graph.shape_space`, so that a dump holds all that later stages need.
+//! - [`Bucket`]: one point of the shape space: symbols become numbers, and every operator is inferred anew from its operands.
+//! - [`Entry`]: the function that a module is compiled from, with the names of its inputs and outputs.
+//!
+//! Invariant: after either pass each result type is what [`Operator::infer`](tenon_graph_dialect::Operator::infer) gives for the operands.
+
+mod bucket;
+mod contract;
+mod entry;
+mod space;
+mod substitute;
+
+pub use bucket::Bucket;
+pub use contract::Contract;
+pub use entry::{Entry, Port};
+pub use space::{Point, ShapeSpace};

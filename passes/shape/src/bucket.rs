@@ -1,0 +1,55 @@
+//! `bucket`: one point of the shape space.
+
+use tenon_graph_dialect::{DimExpr, TensorType};
+use tenon_ir::Module;
+use tenon_pass_manager::{Pass, PassContext, PassError, Property, Refusal};
+
+use crate::Point;
+use crate::substitute::substitute;
+
+/// Makes every dimension a number. The module becomes the one of this point; `graph.bucket` says which.
+pub struct Bucket {
+    /// Sizes of the named dimensions.
+    pub point: Point,
+}
+
+impl Pass for Bucket {
+    fn name(&self) -> &'static str {
+        "bucket"
+    }
+
+    fn needs(&self) -> &'static [Property] {
+        &[Property::Contracted]
+    }
+
+    fn is_required(&self) -> bool {
+        true
+    }
+
+    fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
+        let size = |name: &str| self.point.iter().find(|(known, _)| known == name).map(|(_, size)| *size);
+        substitute(module, &|name| Some(DimExpr::constant(i64::try_from(size(name)?).ok()?)))?;
+        // What is left depends on values that are known only when the model runs.
+        for op in module.op().walk() {
+            let arguments = op.region_block(0).map(|block| block.arguments()).unwrap_or_default();
+            for value in op.results().into_iter().chain(arguments) {
+                let Ok(ty) = TensorType::read(value.ty()) else { continue };
+                if ty.known_shape().is_none() {
+                    let refusal = Refusal::new(
+                        "E0414",
+                        format!("`{}` has a value {ty}, whose size is not known before the model runs", op.name()),
+                        "sizes that depend on values are not supported in this version",
+                    );
+                    return Err(refusal.at(op).into());
+                }
+            }
+        }
+        let sizes: Vec<_> =
+            self.point.iter().map(|(name, size)| (name.as_str(), module.context().i64(*size as i64))).collect();
+        let bucket = module.context().dictionary(&sizes);
+        module.op().set_attribute("graph.bucket", bucket)?;
+        module.op().remove_attribute("graph.shape_space");
+        context.count("dimensions fixed", self.point.len() as u64);
+        Ok(())
+    }
+}

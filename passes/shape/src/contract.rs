@@ -1,0 +1,195 @@
+//! `contract`: a recipe is applied to a model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tenon_graph_dialect::{DimExpr, TensorType};
+use tenon_ir::Module;
+use tenon_pass_manager::{Pass, PassContext, PassError, Refusal, nearest};
+use tenon_recipe::{DimEntry, InputClause, Recipe};
+
+use crate::space::MAX_POINTS;
+use crate::substitute::substitute;
+use crate::{Entry, Port, ShapeSpace};
+
+/// Names the dimensions of inputs as the recipe does, refuses contradictions between recipe and model, and writes the promise into the
+/// module.
+pub struct Contract {
+    /// The recipe.
+    pub recipe: Recipe,
+}
+
+impl Pass for Contract {
+    fn name(&self) -> &'static str {
+        "contract"
+    }
+
+    fn is_required(&self) -> bool {
+        true
+    }
+
+    fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
+        let recipe = &self.recipe;
+        let renames = {
+            let entry = Entry::of(module)?;
+            renames(recipe, &entry.inputs)?
+        };
+        // All at once: a name of the recipe may be one that the model uses for another dimension.
+        substitute(module, &|name| renames.get(name).cloned())?;
+        context.count("dimensions named", renames.len() as u64);
+        let free = free_symbols(&Entry::of(module)?.inputs);
+        covered(recipe, &free)?;
+
+        let dims = free.into_iter().map(|name| (name.clone(), recipe.dims.get(&name).cloned().unwrap_or_default()));
+        let space = ShapeSpace::new(dims.collect());
+        if space.count().is_none() {
+            return Err(Refusal::new(
+                "E0225",
+                format!("the recipe's shape space has more than {MAX_POINTS} points"),
+                "allow fewer values of its dimensions: every combination is compiled",
+            )
+            .into());
+        }
+        let ir = module.context();
+        let numerics = recipe.numerics;
+        let promise = ir.dictionary(&[
+            ("accumulate", ir.type_attribute(ir.element_type(numerics.accumulate))),
+            ("rewrites", ir.string(numerics.rewrites.name())),
+            ("tolerance_abs", ir.f64(numerics.tolerance.abs)),
+            ("tolerance_rel", ir.f64(numerics.tolerance.rel)),
+        ]);
+        module.op().set_attribute("graph.numerics", promise)?;
+        module.op().set_attribute("graph.recipe", ir.string(&recipe.hash()))?;
+        module.op().set_attribute("graph.shape_space", space.write(ir))?;
+        Ok(())
+    }
+}
+
+/// What each symbol of the model becomes, by the inputs' clauses.
+fn renames(recipe: &Recipe, inputs: &[Port]) -> Result<BTreeMap<String, DimExpr>, PassError> {
+    let mut renames: BTreeMap<String, DimExpr> = BTreeMap::new();
+    let mut checks = Vec::new();
+    for (name, clause) in &recipe.inputs {
+        let Some(port) = inputs.iter().find(|port| port.name == *name) else {
+            let names: Vec<_> = inputs.iter().map(|port| port.name.as_str()).collect();
+            let help = match nearest(name, names.iter().copied()) {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => format!("inputs of the model are {}", names.join(", ")),
+            };
+            return Err(Refusal::new(
+                "E0220",
+                format!("the model has no input `{name}`, which the recipe names"),
+                help,
+            )
+            .into());
+        };
+        let Some(dims) = declared(name, clause, &port.ty)? else { continue };
+        for (index, (entry, dim)) in dims.iter().zip(&port.ty.dims).enumerate() {
+            let wanted = match entry {
+                DimEntry::Fixed(size) => DimExpr::constant(i64::try_from(*size).unwrap_or(i64::MAX)),
+                DimEntry::Named(symbol) => DimExpr::symbol(symbol),
+            };
+            match dim.extent.as_symbol() {
+                Some(symbol) => match renames.get(symbol) {
+                    Some(earlier) if *earlier != wanted => {
+                        return Err(contradiction(
+                            name,
+                            index,
+                            &format!("is {wanted}"),
+                            &format!("is {earlier} by another input"),
+                        ));
+                    }
+                    _ => {
+                        renames.insert(symbol.to_owned(), wanted);
+                    }
+                },
+                None => checks.push((name, index, entry, wanted, dim.extent.clone())),
+            }
+        }
+    }
+    for (name, index, entry, wanted, extent) in checks {
+        let renamed = extent.substitute(&|symbol| renames.get(symbol).cloned());
+        let size = renamed.as_ref().and_then(DimExpr::as_constant).and_then(|size| u64::try_from(size).ok());
+        let agrees = match (entry, size) {
+            // A name on a dimension that the model fixes is allowed if the fixed value is all that it may be.
+            (DimEntry::Named(symbol), Some(size)) => recipe.dims.get(symbol).is_some_and(|allowed| *allowed == [size]),
+            _ => renamed.as_ref() == Some(&wanted),
+        };
+        if !agrees {
+            return Err(contradiction(name, index, &format!("is {wanted}"), &format!("is {extent} in the model")));
+        }
+    }
+    Ok(renames)
+}
+
+/// The dimensions of a clause that fits an input's rank and element type.
+fn declared<'r>(name: &str, clause: &'r InputClause, ty: &TensorType) -> Result<Option<&'r [DimEntry]>, PassError> {
+    let wrong = |message: String| {
+        let refusal = Refusal::new("E0221", message, format!("correct `[semantic.inputs.{name}]`: the input is {ty}"));
+        Err(PassError::from(refusal))
+    };
+    if let Some(dtype) = clause.dtype
+        && dtype != ty.dtype
+    {
+        return wrong(format!("input `{name}` is {} in the model and {dtype} in the recipe", ty.dtype));
+    }
+    let Some(dims) = &clause.dims else { return Ok(None) };
+    if dims.len() != ty.rank() {
+        return wrong(format!(
+            "input `{name}` has {} dimensions in the model and {} in the recipe",
+            ty.rank(),
+            dims.len()
+        ));
+    }
+    Ok(Some(dims))
+}
+
+fn contradiction(input: &str, index: usize, recipe: &str, other: &str) -> PassError {
+    let message = format!("dimension {index} of input `{input}` {recipe} in the recipe, but {other}");
+    Refusal::new("E0222", message, "give one dimension one name or size").into()
+}
+
+/// Symbols that the inputs are left with.
+fn free_symbols(inputs: &[Port]) -> BTreeSet<String> {
+    inputs.iter().flat_map(|port| &port.ty.dims).flat_map(|dim| dim.extent.symbols()).collect()
+}
+
+/// Refuses a free dimension that no clause covers, and a clause that covers none.
+fn covered(recipe: &Recipe, free: &BTreeSet<String>) -> Result<(), PassError> {
+    let missing: Vec<_> = free.iter().filter(|name| !recipe.dims.contains_key(*name)).collect();
+    if let Some(first) = missing.first() {
+        let stanza: Vec<_> = missing.iter().map(|name| format!("{} = {{ allowed = [1] }}", key(name))).collect();
+        let (what, them) = if missing.len() == 1 { ("dimension", "it") } else { ("dimensions", "them") };
+        let names: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
+        return Err(Refusal::new(
+            "E0223",
+            format!("{what} {} of the model's inputs may have any size", names.join(", ")),
+            format!(
+                "say in a recipe which sizes {them} may have:\n\n[semantic.dims]\n{}\n\nor compile for the shapes of given inputs with --shapes-from-inputs{}",
+                stanza.join("\n"),
+                if first.contains("_dim") { "; `semantic.inputs` can give a dimension another name" } else { "" },
+            ),
+        )
+        .into());
+    }
+    // A name that only fixed dimensions carry is covered too.
+    let named = recipe.inputs.values().flat_map(|clause| clause.dims.iter().flatten());
+    let used: BTreeSet<_> =
+        named.filter_map(|entry| if let DimEntry::Named(name) = entry { Some(name) } else { None }).collect();
+    if let Some(unused) = recipe.dims.keys().find(|name| !free.contains(*name) && !used.contains(name)) {
+        let help = match nearest(unused, free.iter().map(String::as_str)) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None if free.is_empty() => "remove it: the model has no free dimension".to_owned(),
+            None => format!("free dimensions are {}", free.iter().cloned().collect::<Vec<_>>().join(", ")),
+        };
+        let message =
+            format!("no dimension of the model's inputs is called `{unused}`, for which the recipe allows values");
+        return Err(Refusal::new("E0224", message, help).into());
+    }
+    Ok(())
+}
+
+/// A name as a TOML key.
+fn key(name: &str) -> String {
+    let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if bare { name.to_owned() } else { format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")) }
+}

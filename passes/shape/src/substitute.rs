@@ -1,0 +1,116 @@
+//! Replacing the symbols of a module.
+
+use tenon_graph_dialect::{
+    Dim, DimExpr, ErrorKind, Operator, SemanticError, TensorType, read_dim_expr, write_dim_expr,
+};
+use tenon_ir::{Attribute, Block, Module, Op, Value};
+use tenon_pass_manager::PassError;
+
+/// Attributes of operators that hold dimension expressions.
+const DIM_ATTRIBUTES: &[&str] = &["shape", "sizes", "starts", "low", "high"];
+
+/// What a symbol becomes; `None` leaves it.
+pub(crate) type Lookup<'l> = &'l dyn Fn(&str) -> Option<DimExpr>;
+
+/// Replaces symbols in the types of arguments and in the attributes of operators, and infers every result type anew.
+///
+/// # Errors
+/// An operator whose operands no longer fit, or a dimension that became negative, by node.
+pub(crate) fn substitute(module: &Module<'_>, lookup: Lookup<'_>) -> Result<(), PassError> {
+    for op in module.body().ops() {
+        if !op.is("func.func") && !op.is("graph.derived_parameter") {
+            continue;
+        }
+        let Some(block) = op.region_block(0) else { continue };
+        for argument in block.arguments() {
+            set_type(argument, &replaced(argument, lookup).map_err(|error| at(error, op))?)?;
+        }
+        substitute_block(block, lookup)?;
+        if op.is("func.func") {
+            let inputs: Vec<_> = block.arguments().into_iter().map(Value::ty).collect();
+            let results: Vec<_> =
+                block.terminator().map(|op| op.operands()).unwrap_or_default().into_iter().map(Value::ty).collect();
+            let ty = op.context().function_type(&inputs, &results);
+            op.set_attribute("function_type", op.context().type_attribute(ty))?;
+        }
+    }
+    Ok(())
+}
+
+fn substitute_block(block: Block<'_>, lookup: Lookup<'_>) -> Result<(), PassError> {
+    for op in block.ops() {
+        if Operator::NAMES.iter().any(|name| op.is(name)) {
+            infer(op, lookup).map_err(|error| at(error, op))?;
+        } else if let Some(body) = op.region_block(0) {
+            for (argument, operand) in body.arguments().into_iter().zip(op.operands()) {
+                argument.set_type(operand.ty());
+            }
+            substitute_block(body, lookup)?;
+            let yielded = body.terminator().map(|terminator| terminator.operands()).unwrap_or_default();
+            for (result, value) in op.results().into_iter().zip(yielded) {
+                result.set_type(value.ty());
+            }
+        } else {
+            for result in op.results() {
+                set_type(result, &replaced(result, lookup).map_err(|error| at(error, op))?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn infer(op: Op<'_>, lookup: Lookup<'_>) -> Result<(), SemanticError> {
+    let structure = |error: tenon_ir::IrError| SemanticError::new(ErrorKind::Structure, &op.name(), error.to_string());
+    for name in DIM_ATTRIBUTES {
+        let Some(list) = op.attribute(name).and_then(Attribute::as_array) else { continue };
+        let dims: Option<Vec<DimExpr>> = list.iter().map(|entry| read_dim_expr(*entry)?.substitute(lookup)).collect();
+        let dims = dims.ok_or_else(|| {
+            SemanticError::new(
+                ErrorKind::Attribute,
+                &op.name(),
+                format!("`{name}` holds a dimension that cannot be computed"),
+            )
+        })?;
+        let dims: Vec<_> = dims.iter().map(|dim| write_dim_expr(dim, op.context())).collect();
+        op.set_attribute(name, op.context().array(&dims)).map_err(structure)?;
+    }
+    let Some(operator) = Operator::read(op) else { return Ok(()) };
+    let operands =
+        op.operands().into_iter().map(|value| TensorType::read(value.ty())).collect::<Result<Vec<_>, _>>()?;
+    let types = operator?.infer(&operands)?;
+    for (result, ty) in op.results().into_iter().zip(&types) {
+        set_type(result, ty)?;
+    }
+    Ok(())
+}
+
+fn set_type(value: Value<'_>, ty: &TensorType) -> Result<(), SemanticError> {
+    value.set_type(ty.to_type(value.ty().context())?);
+    Ok(())
+}
+
+/// The type of a value with its symbols replaced.
+fn replaced(value: Value<'_>, lookup: Lookup<'_>) -> Result<TensorType, SemanticError> {
+    let mut ty = TensorType::read(value.ty())?;
+    for dim in &mut ty.dims {
+        let extent = dim.extent.substitute(lookup);
+        let extent = extent.filter(|extent| extent.as_constant().is_none_or(|size| size >= 0)).ok_or_else(|| {
+            SemanticError::new(
+                ErrorKind::Shape,
+                "type",
+                format!("dimension {} becomes negative or too large", dim.extent),
+            )
+        })?;
+        let capacity = dim.capacity;
+        *dim = Dim::of(extent);
+        dim.capacity = dim.capacity.or(capacity);
+    }
+    Ok(ty)
+}
+
+fn at(mut error: SemanticError, op: Op<'_>) -> SemanticError {
+    if error.nodes.is_empty() {
+        error.nodes = op.location().names();
+    }
+    error
+}

@@ -1,0 +1,152 @@
+//! Contract and buckets on small models.
+#![allow(clippy::unwrap_used)]
+
+use tenon_ir::{Module, PrintOptions, Session};
+use tenon_pass_manager::{Options, Pass, PassError, Property, Runner};
+use tenon_recipe::Recipe;
+use tenon_shape_passes::{Bucket, Contract, Entry, ShapeSpace};
+
+const ENCODER: &str = include_str!("../../../testdata/passes/contract.mlir");
+
+fn run(pass: &dyn Pass, module: &mut Module<'_>) -> Result<(), PassError> {
+    Runner::new(Options::default(), &[]).unwrap().run_pass(pass, module)
+}
+
+fn recipe(text: &str) -> Recipe {
+    Recipe::parse(&format!("recipe = 1\n{text}")).unwrap()
+}
+
+fn contract(source: &str, text: &str) -> PassError {
+    let session = Session::new();
+    let mut module = session.parse_module(source, "test").unwrap();
+    run(&Contract { recipe: recipe(text) }, &mut module).unwrap_err()
+}
+
+fn golden(name: &str, module: &Module<'_>) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/passes");
+    insta::with_settings!({snapshot_path => folder, prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!(name, module.print(PrintOptions::default()));
+    });
+}
+
+const DIMS: &str = "[semantic.dims]\nbatch = { allowed = [1, 2] }\nseq = { allowed = [8] }\n\
+                    [semantic.inputs.ids]\ndims = ['batch', 'seq']\ndtype = 'i64'";
+
+#[test]
+fn a_recipe_names_dimensions_and_buckets_fix_them() {
+    let session = Session::new();
+    let mut module = session.parse_module(ENCODER, "test").unwrap();
+    run(&Contract { recipe: recipe(DIMS) }, &mut module).unwrap();
+    golden("contract", &module);
+    let entry = Entry::of(&module).unwrap();
+    assert_eq!(
+        entry.inputs.iter().map(|port| format!("{} {}", port.name, port.ty)).collect::<Vec<_>>(),
+        ["ids i64[batch, seq]"]
+    );
+    assert_eq!(entry.outputs[0].name, "hidden");
+    let points = ShapeSpace::read(&module).unwrap().points();
+    assert_eq!(
+        points,
+        [[("batch".to_owned(), 1), ("seq".to_owned(), 8)], [("batch".to_owned(), 2), ("seq".to_owned(), 8)]]
+    );
+    let mut second = module.duplicate();
+    run(&Bucket { point: points[1].clone() }, &mut second).unwrap();
+    golden("bucket", &second);
+    assert_eq!(Property::StaticShapes.missing(&second), None);
+    // The module that the copy was made of still has its symbols.
+    assert!(Property::StaticShapes.missing(&module).is_some());
+}
+
+#[test]
+fn contradictions_are_refused() {
+    for (text, code, part) in [
+        ("[semantic.inputs.idz]\ndims = ['a', 'b']", "E0220", "did you mean `ids`?"),
+        ("[semantic.inputs.ids]\ndims = ['a']", "E0221", "the input is i64[N, S]"),
+        ("[semantic.inputs.ids]\ndtype = 'f32'", "E0221", "the input is i64[N, S]"),
+        ("", "E0223", "N = { allowed = [1] }\nS = { allowed = [1] }"),
+        ("[semantic.dims.N]\nallowed = [1]", "E0223", "S = { allowed = [1] }"),
+        ("[semantic.dims]\nN.allowed = [1]\nS.allowed = [1]\nseq.allowed = [1]", "E0224", "free dimensions are N, S"),
+    ] {
+        let error = contract(ENCODER, text);
+        assert_eq!(error.code(), code, "{text}");
+        assert!(error.help().unwrap().contains(part), "{text}: {:?}", error.help());
+    }
+    let two = "module { func.func @main(%a: tensor<?xf32, {dims = [\"n\"]}> {graph.name = \"a\"}, %b: tensor<?xf32, {dims = [\"n\"]}> {graph.name = \"b\"}, %c: tensor<3xf32> {graph.name = \"c\"}) { return } }";
+    let error = contract(two, "[semantic.inputs]\na.dims = ['x']\nb.dims = ['y']");
+    assert_eq!(
+        (error.code(), error.to_string().as_str()),
+        ("E0222", "dimension 0 of input `b` is y in the recipe, but is x by another input")
+    );
+    let error = contract(two, "[semantic.inputs]\nc.dims = [4]");
+    assert_eq!(
+        (error.code(), error.to_string().as_str()),
+        ("E0222", "dimension 0 of input `c` is 4 in the recipe, but is 3 in the model")
+    );
+    assert_eq!(contract(two, "[semantic]\ndims.k.allowed = [3, 4]\ninputs.c.dims = ['k']").code(), "E0222");
+    let many = (0..11).map(|dim| format!("d{dim}.allowed = [1, 2]\n")).collect::<String>();
+    let types = (0..11).map(|dim| format!("\"d{dim}\"")).collect::<Vec<_>>().join(", ");
+    let wide =
+        format!("module {{ func.func @main(%a: tensor<{}f32, {{dims = [{types}]}}>) {{ return }} }}", "?x".repeat(11));
+    assert_eq!(contract(&wide, &format!("[semantic.dims]\n{many}")).code(), "E0225");
+    assert_eq!(contract("module {}", "").code(), "E0412");
+}
+
+#[test]
+fn a_fixed_dimension_may_have_a_name_and_a_free_one_a_number() {
+    let source = "module { func.func @main(%a: tensor<?x3xf32, {dims = [\"n\", 3]}> {graph.name = \"a\"}) -> tensor<?x3xf32, {dims = [\"n\", 3]}> { return %a : tensor<?x3xf32, {dims = [\"n\", 3]}> } }";
+    let session = Session::new();
+    let mut module = session.parse_module(source, "test").unwrap();
+    run(&Contract { recipe: recipe("[semantic]\ndims.k.allowed = [3]\ninputs.a.dims = [5, 'k']") }, &mut module)
+        .unwrap();
+    assert_eq!(Entry::of(&module).unwrap().outputs[0].ty.known_shape().unwrap(), [5, 3]);
+    assert_eq!(ShapeSpace::read(&module).unwrap().points(), [Vec::new()]);
+}
+
+#[test]
+fn names_may_be_exchanged() {
+    let source =
+        "module { func.func @main(%a: tensor<?x?xf32, {dims = [\"x\", \"y\"]}> {graph.name = \"a\"}) { return } }";
+    let session = Session::new();
+    let mut module = session.parse_module(source, "test").unwrap();
+    let text = "[semantic]\ndims = { x.allowed = [1], y.allowed = [2] }\ninputs.a.dims = ['y', 'x']";
+    run(&Contract { recipe: recipe(text) }, &mut module).unwrap();
+    assert_eq!(Entry::of(&module).unwrap().inputs[0].ty.to_string(), "f32[y, x]");
+}
+
+#[test]
+fn a_point_at_which_operators_do_not_fit_is_refused_by_node() {
+    let source = r#"module attributes {graph.numerics = {}, graph.shape_space = {}} {
+      func.func @main(%a: tensor<?xf32, {dims = ["n"]}>, %b: tensor<?xf32, {dims = ["m"]}>) -> tensor<?xf32, {dims = ["n"]}> {
+        %0 = graph.elementwise add(%a, %b) : (tensor<?xf32, {dims = ["n"]}>, tensor<?xf32, {dims = ["m"]}>) -> tensor<?xf32, {dims = ["n"]}> loc("Add_7")
+        return %0 : tensor<?xf32, {dims = ["n"]}>
+      }
+    }"#;
+    let session = Session::new();
+    let module = session.parse_module(source, "test").unwrap();
+    let at = |n: u64, m: u64| {
+        let mut module = module.duplicate();
+        run(&Bucket { point: vec![("n".to_owned(), n), ("m".to_owned(), m)] }, &mut module)
+    };
+    at(4, 4).unwrap();
+    at(4, 1).unwrap();
+    let error = at(4, 3).unwrap_err();
+    assert_eq!((error.code(), error.nodes()), ("E0303", ["Add_7".to_owned()].as_slice()));
+    let mut open = module.duplicate();
+    let error = run(&Bucket { point: vec![("n".to_owned(), 4)] }, &mut open).unwrap_err();
+    assert_eq!(error.code(), "E0414");
+    assert!(error.to_string().contains("f32[m]"), "{error}");
+}
+
+#[test]
+fn a_shape_space_that_was_edited_wrongly_is_refused() {
+    let session = Session::new();
+    for space in [
+        "",
+        "graph.shape_space = 3 : i64",
+        "graph.shape_space = {n = array<i64>}",
+        "graph.shape_space = {n = array<i64: -1>}",
+    ] {
+        let module = session.parse_module(&format!("module attributes {{{space}}} {{}}"), "test").unwrap();
+        assert_eq!(ShapeSpace::read(&module).unwrap_err().code(), "E0413", "{space}");
+    }
+}
