@@ -1,8 +1,11 @@
 //! Build step of a dialect crate.
 //!
 //! A dialect crate holds `NAME.td` and `register.cpp`. [`build`] runs `mlir-tblgen` on the first, compiles the second, and links the object
-//! whole: its static registration object is what makes every session of the program know the dialect. The documentation that ODS
-//! generates is written to `OUT_DIR/NAME.md`.
+//! whole: its static registration object is what makes every session of the program know the dialect. The same object, linked as a shared
+//! library, is a plugin for `mlir-opt --load-dialect-plugin=`.
+//!
+//! For the crate being built, `OUT_DIR/documentation.md` is the documentation that ODS generates, and the variable `TENON_DIALECT_PLUGIN`
+//! holds the path of the plugin.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,11 +26,13 @@ pub fn build(name: &str) {
     let shared = root.join("../../crates/ir/cpp");
     println!("cargo:rerun-if-changed={}", shared.display());
     let library = format!("tenon_{name}_dialect");
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    build
         .cpp(true)
         .std("c++17")
         .flag("-fno-rtti")
         .flag("-fno-exceptions")
+        .pic(true)
         .include(format!("{prefix}/include"))
         .include(&shared)
         .include(&out)
@@ -35,8 +40,15 @@ pub fn build(name: &str) {
         .warnings(false)
         .debug(false)
         .opt_level(0)
-        .cargo_metadata(false)
-        .compile(&library);
+        .cargo_metadata(false);
+    let objects = build.compile_intermediates();
+    cc::Build::new().objects(&objects).cargo_metadata(false).compile(&library);
+    let plugin = out.join(format!("libtenon_{name}_plugin.so"));
+    let mut link = build.get_compiler().to_command();
+    link.arg("-shared").args(&objects).arg("-o").arg(&plugin);
+    let status = link.status();
+    assert!(matches!(&status, Ok(status) if status.success()), "linking {} failed: {status:?}", plugin.display());
+    println!("cargo:rustc-env=TENON_DIALECT_PLUGIN={}", plugin.display());
     println!("cargo:rustc-link-search=native={}", out.display());
     println!("cargo:rustc-link-lib=static:+whole-archive,-bundle={library}");
 }

@@ -1,13 +1,11 @@
-// Makes a dialect known: to the sessions of the program that it is linked into, or to mlir-opt when built as a plugin.
+// Makes a dialect known: to the sessions of the program that it is linked into, and to mlir-opt where the same object is a plugin.
 #pragma once
-#ifdef TENON_PLUGIN
 #include "mlir/Tools/Plugins/DialectPlugin.h"
-#define TENON_DIALECT(NAME, CLASS)                                                                                     \
-  extern "C" __attribute__((weak, visibility("default")))::mlir::DialectPluginLibraryInfo mlirGetDialectPluginInfo() { \
-    return {MLIR_PLUGIN_API_VERSION, NAME, "0.1", [](mlir::DialectRegistry *registry) { registry->insert<CLASS>(); }}; \
-  }
-#else
 #include "registry.h"
+
 #define TENON_DIALECT(NAME, CLASS)                                                                                     \
-  static tenon::DialectRegistration registration([](mlir::DialectRegistry &registry) { registry.insert<CLASS>(); });
-#endif
+  static void insertDialect(mlir::DialectRegistry &registry) { registry.insert<CLASS>(); }                             \
+  static const bool isRegistered = tenon::registerDialect(insertDialect);                                              \
+  extern "C" __attribute__((weak, visibility("default")))::mlir::DialectPluginLibraryInfo mlirGetDialectPluginInfo() { \
+    return {MLIR_PLUGIN_API_VERSION, NAME, "0.1", [](mlir::DialectRegistry *registry) { insertDialect(*registry); }};  \
+  }

@@ -9,7 +9,7 @@ std::vector<tenon::InsertDialect> &registrations() {
 }
 } // namespace
 
-tenon::DialectRegistration::DialectRegistration(InsertDialect insert) { registrations().push_back(insert); }
+extern "C" void tenonRegisterDialect(tenon::InsertDialect insert) { registrations().push_back(insert); }
 
 extern "C" void tenonInsertDialects(MlirDialectRegistry registry) {
   for (tenon::InsertDialect insert : registrations())

@@ -4,8 +4,16 @@
 
 namespace tenon {
 using InsertDialect = void (*)(mlir::DialectRegistry &);
+} // namespace tenon
 
-struct DialectRegistration {
-  explicit DialectRegistration(InsertDialect insert);
-};
+// Weak: a plugin is loaded into programs that have no such list.
+extern "C" __attribute__((weak)) void tenonRegisterDialect(tenon::InsertDialect insert);
+
+namespace tenon {
+inline bool registerDialect(InsertDialect insert) {
+  if (!tenonRegisterDialect)
+    return false;
+  tenonRegisterDialect(insert);
+  return true;
+}
 } // namespace tenon

@@ -92,6 +92,20 @@ impl PartialEq for Block<'_> {
     }
 }
 
+impl Eq for Block<'_> {}
+
+impl std::fmt::Debug for Block<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "block of {} arguments", self.arguments().len())
+    }
+}
+
+impl std::fmt::Debug for Region<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "region of {} blocks", self.blocks().len())
+    }
+}
+
 #[allow(clippy::undocumented_unsafe_blocks)] // One reason for all: the module keeps the region alive for 'm.
 impl<'m> Region<'m> {
     pub(crate) unsafe fn from_raw(raw: MlirRegion, core: &'m ModuleCore) -> Self {

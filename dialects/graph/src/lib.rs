@@ -23,3 +23,9 @@ pub use dim_expr::DimExpr;
 pub use error::{ErrorKind, SemanticError};
 pub use operator::{Operator, OperatorKind};
 pub use tensor_type::{Dim, TensorType, read_dim_expr, write_dim_expr};
+
+/// What `mlir-tblgen` writes about the dialect.
+pub const DOCUMENTATION: &str = include_str!(concat!(env!("OUT_DIR"), "/documentation.md"));
+
+/// Path of the plugin that makes `mlir-opt --load-dialect-plugin=` know the dialect, on the machine that built this crate.
+pub const PLUGIN: &str = env!("TENON_DIALECT_PLUGIN");
