@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{ArchitectureName, Version, nearest::nearest};
+use crate::{ArchitectureName, Message, Version, nearest::nearest};
 
 /// Why an architecture does not have an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +28,16 @@ pub enum InstructionUnavailable {
         /// The architecture's.
         emitted: Version,
     },
+}
+
+/// The first messages in words.
+fn first(messages: &[Message]) -> String {
+    const MOST: usize = 5;
+    let mut text = messages.iter().take(MOST).map(Message::to_string).collect::<Vec<_>>().join("; ");
+    if messages.len() > MOST {
+        text += &format!("; and {} more", messages.len() - MOST);
+    }
+    text
 }
 
 fn list(names: &[ArchitectureName]) -> String {
@@ -66,8 +76,8 @@ pub enum TargetError {
     #[error("{tool} is of CUDA {found}; {architecture} needs {needed}")]
     ToolRelease { tool: &'static str, found: String, architecture: ArchitectureName, needed: String },
     /// ptxas refused the PTX.
-    #[error("ptxas refused the PTX for {architecture}: {}", messages.join("; "))]
-    PtxRefused { architecture: ArchitectureName, messages: Vec<String> },
+    #[error("ptxas refused the PTX for {architecture}: {}", first(messages))]
+    PtxRefused { architecture: ArchitectureName, messages: Vec<Message> },
     /// ptxas succeeded, but what it says was not understood.
     #[error("the report of ptxas was not understood: {reason}")]
     PtxasReport { reason: String },
@@ -83,11 +93,11 @@ pub enum TargetError {
     #[error("line {line} of the listing of nvdisasm was not understood: {reason}")]
     Listing { line: usize, reason: String },
     /// A block that an SM cannot hold.
-    #[error("a block of {requested} {what} is beyond {architecture}, which allows {allowed}")]
-    BlockTooLarge { architecture: ArchitectureName, what: &'static str, requested: u64, allowed: u64 },
-    /// More bytes than are taken from or given to a tool.
-    #[error("{what} has {}{bytes} bytes; at most {limit} are taken", if *.at_least { "at least " } else { "" })]
-    TooLarge { what: &'static str, bytes: u64, at_least: bool, limit: u64 },
+    #[error("a block with {requested} {what} does not fit {architecture}, which takes {least} to {most}")]
+    BlockDoesNotFit { architecture: ArchitectureName, what: &'static str, requested: u32, least: u32, most: u32 },
+    /// More than is taken from or given to a tool.
+    #[error("{what} has more than {limit} {unit}, which is not taken")]
+    TooLarge { what: &'static str, limit: u64, unit: &'static str },
 }
 
 impl TargetError {
@@ -118,7 +128,7 @@ impl TargetError {
             TargetError::NoListing { .. } => "E0611",
             TargetError::CubinRefused { .. } => "E0612",
             TargetError::Listing { .. } => "E0613",
-            TargetError::BlockTooLarge { .. } => "E0614",
+            TargetError::BlockDoesNotFit { .. } => "E0614",
             TargetError::TooLarge { .. } => "E0615",
         }
     }
@@ -163,7 +173,7 @@ impl TargetError {
             TargetError::CubinRefused { .. } => {
                 format!("give a cubin as ptxas wrote it, by a release no newer than nvdisasm's; {SETUP}")
             }
-            TargetError::BlockTooLarge { what, .. } => format!("use fewer {what} for each block"),
+            TargetError::BlockDoesNotFit { what, .. } => format!("change the {what}, or the threads of a block"),
             TargetError::TooLarge { .. } => "divide the module into smaller ones".to_owned(),
         })
     }

@@ -16,9 +16,11 @@ mod error;
 mod gpu;
 mod instructions;
 mod nearest;
+mod occupancy;
 mod registry;
 mod roofline;
 mod target;
+mod tools;
 mod version;
 
 pub use architecture::{
@@ -26,7 +28,13 @@ pub use architecture::{
 };
 pub use error::{InstructionUnavailable, TargetError};
 pub use gpu::{BandwidthSource, Gpu, L2, Links, Memory};
-pub use instructions::{Emission, FragmentScheme, Instruction, Instructions, MatrixInstruction, Order, Requirements};
+pub use instructions::{
+    Emission, FragmentScheme, Instruction, Instructions, MatrixInstruction, Order, Probe, Requirements,
+};
+pub use occupancy::{BlockResources, Occupancy, OccupancyLimit};
 pub use roofline::{LowerBound, Resource, Unit, Work};
 pub use target::Target;
+pub use tools::{
+    Assembly, FunctionFigures, KernelFigures, Loop, Message, Nvdisasm, Ptxas, Sass, SassInstruction, Severity,
+};
 pub use version::Version;

@@ -15,6 +15,7 @@ use crate::nearest::nearest;
 use crate::{Architecture, ArchitectureName, InstructionUnavailable, TargetError, Version};
 
 pub use matrix::{FragmentScheme, MatrixInstruction, Order};
+pub use probe::Probe;
 
 /// How an instruction is emitted.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -1,33 +1,49 @@
-//! Modules of PTX with one instruction, to see what an assembler takes.
+//! Modules of PTX that hold instructions of the table, to see what an assembler takes.
 
-use super::{FragmentScheme, Instruction, MatrixInstruction};
+use super::{Emission, FragmentScheme, Instruction, Instructions, MatrixInstruction, Requirements};
 use crate::Architecture;
 use tenon_tensor::DType;
 
+/// An instruction with registers for its operands.
+#[derive(Clone, Debug)]
+pub struct Probe<'i> {
+    /// The row's name.
+    pub name: &'i str,
+    /// What an architecture must be to have it.
+    pub requirements: Requirements<'i>,
+    /// The instruction, in one line of PTX.
+    text: String,
+}
+
+impl Instructions {
+    /// Every row of the table, with registers for its operands.
+    pub fn probes(&self) -> impl Iterator<Item = Probe<'_>> {
+        let matrix = self.matrix.iter().map(|row| (row.name.as_str(), row.requirements(), row.probe()));
+        let other = self.other.iter().map(|row| (row.name.as_str(), row.requirements(), row.probe()));
+        matrix.chain(other).map(|(name, requirements, text)| Probe { name, requirements, text })
+    }
+}
+
 impl Instruction {
-    /// A module of PTX for `architecture` whose kernel `probe` holds the instruction, whether the architecture has it or not.
-    pub fn probe(&self, architecture: &Architecture) -> String {
-        let ptx = match &self.emission {
-            super::Emission::Inline(constraints) => with_operands(&self.ptx, constraints),
+    fn probe(&self) -> String {
+        match &self.emission {
+            Emission::Inline(constraints) => with_operands(&self.ptx, constraints),
             _ => self.ptx.clone(),
-        };
-        module(architecture, &ptx)
+        }
     }
 }
 
 impl MatrixInstruction {
-    /// A module of PTX for `architecture` whose kernel `probe` holds the instruction, whether the architecture has it or not.
-    pub fn probe(&self, architecture: &Architecture) -> String {
+    fn probe(&self) -> String {
         let accumulator = |first: u32| registers(self.c, self.c_registers(), false, first);
         let operand = |dtype, count, first| registers(dtype, count, true, first);
-        let mut ptx = self.ptx.replace("$adesc", "%rd2").replace("$bdesc", "%rd3");
-        ptx = ptx.replace("$d", &accumulator(0));
-        if self.fragments != FragmentScheme::Wgmma {
-            ptx = ptx.replace("$a", &operand(self.a, self.a_registers(), 0));
-            ptx = ptx.replace("$b", &operand(self.b, self.b_registers(), 16));
-            ptx = ptx.replace("$c", &accumulator(32));
+        let ptx = self.ptx.replace("$adesc", "%rd2").replace("$bdesc", "%rd3").replace("$d", &accumulator(0));
+        if self.fragments == FragmentScheme::Wgmma {
+            return ptx;
         }
-        module(architecture, &ptx)
+        let ptx = ptx.replace("$a", &operand(self.a, self.a_registers(), 0));
+        let ptx = ptx.replace("$b", &operand(self.b, self.b_registers(), 16));
+        ptx.replace("$c", &accumulator(32))
     }
 }
 
@@ -58,14 +74,26 @@ fn with_operands(ptx: &str, constraints: &str) -> String {
     text
 }
 
-fn module(architecture: &Architecture, body: &str) -> String {
-    format!(
-        ".version {version}
-.target {target}
-.address_size 64
-.extern .shared .align 128 .b8 shared[];
-.visible .entry probe(.param .u64 pointer)
-{{
+impl Probe<'_> {
+    /// A module of PTX for `architecture` with a kernel for each of `probes`, and the number of the line that each instruction is in,
+    /// the first line being 1. Whether the architecture has them is not looked at.
+    pub fn module(architecture: &Architecture, probes: &[Probe<'_>]) -> (String, Vec<u32>) {
+        let (version, target) = (architecture.ptx_version(), architecture.name);
+        let mut ptx = format!(
+            ".version {version}\n.target {target}\n.address_size 64\n.extern .shared .align 128 .b8 shared[];\n"
+        );
+        let mut lines = Vec::new();
+        for (index, probe) in probes.iter().enumerate() {
+            ptx += &format!(".visible .entry probe{index}(.param .u64 pointer)\n{PROLOGUE}");
+            lines.push(u32::try_from(ptx.lines().count()).unwrap_or(u32::MAX).saturating_add(1));
+            ptx += &format!("  {}\n  ret;\n}}\n", probe.text);
+        }
+        (ptx, lines)
+    }
+}
+
+/// What the probes of the table take for granted.
+const PROLOGUE: &str = "{
   .reg .pred %p<64>;
   .reg .b16 %h<64>;
   .reg .b32 %r<256>;
@@ -75,14 +103,7 @@ fn module(architecture: &Architecture, body: &str) -> String {
   ld.param.u64 %rd0, [pointer];
   cvta.to.global.u64 %rd1, %rd0;
   mov.u32 %r0, shared;
-  {body}
-  ret;
-}}
-",
-        version = architecture.ptx_version(),
-        target = architecture.name,
-    )
-}
+";
 
 #[cfg(test)]
 mod tests {
@@ -92,6 +113,17 @@ mod tests {
     fn operands_beyond_the_ninth_are_not_mistaken() {
         let constraints = ["=f", "r", "r", "r", "r", "r", "r", "r", "r", "r", "l"].join(",");
         assert_eq!(with_operands("x $0, $1, [$10];", &constraints), "x %f1, %r2, [%rd11];");
+    }
+
+    #[test]
+    fn lines_are_those_of_the_instructions() {
+        let architecture = Architecture::find("sm_80").expect("it is in the table");
+        let probes: Vec<Probe<'_>> = Instructions::table().probes().take(3).collect();
+        let (ptx, lines) = Probe::module(architecture, &probes);
+        for (probe, line) in probes.iter().zip(lines) {
+            assert_eq!(ptx.lines().nth(line as usize - 1).map(str::trim), Some(probe.text.as_str()));
+            assert!(!probe.text.contains('$'), "{}", probe.text);
+        }
     }
 
     #[test]
