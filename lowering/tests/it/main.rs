@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod assemble;
+mod graph_kernels;
 mod kernels;
+mod layouts;
 mod support;

@@ -88,7 +88,7 @@ pub(super) fn apply<'m>(
     })
 }
 
-/// Truncated quotient and remainder without undefined cases: by 0 they are 0; the least integer by -1 is itself and 0.
+/// Truncated quotient and remainder without undefined cases: by 0 they are 0 and the dividend; the least integer by -1 gives itself and 0.
 fn divide<'m>(
     scalar: Scalar<'m>,
     dtype: DType,
@@ -103,7 +103,7 @@ fn divide<'m>(
         let divisor = scalar.select(by_zero, one, b)?;
         let quotient = scalar.op("arith.divui", &[a, divisor])?;
         let remainder = scalar.op("arith.remui", &[a, divisor])?;
-        return Ok((scalar.select(by_zero, zero, quotient)?, scalar.select(by_zero, zero, remainder)?));
+        return Ok((scalar.select(by_zero, zero, quotient)?, scalar.select(by_zero, a, remainder)?));
     }
     let minus_one = scalar.compare_int(IntegerPredicate::Equal, b, scalar.int(-1, ty)?)?;
     let special = scalar.op("arith.ori", &[by_zero, minus_one])?;
@@ -112,5 +112,6 @@ fn divide<'m>(
     let remainder = scalar.op("arith.remsi", &[a, divisor])?;
     let negated = scalar.op("arith.subi", &[zero, a])?;
     let quotient = scalar.select(minus_one, negated, quotient)?;
-    Ok((scalar.select(by_zero, zero, quotient)?, scalar.select(special, zero, remainder)?))
+    let remainder = scalar.select(minus_one, zero, remainder)?;
+    Ok((scalar.select(by_zero, zero, quotient)?, scalar.select(by_zero, a, remainder)?))
 }
