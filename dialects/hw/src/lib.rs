@@ -3,16 +3,19 @@
 //! `hw.td` defines the operations for MLIR; this crate gives typed access in Rust:
 //!
 //! - [`TileType`], [`SharedType`]: types as data, layouts by [`tenon_layout`].
+//! - [`check`]: semantic checks of a module.
 //! - [`TileBuilder`] and [`Scalar`]: makers of tile operations and of the scalar code inside them.
 //!
 //! Invariants: every tile has a layout that covers it; element types are signless; a kernel touches global memory only through its pointer
 //! arguments.
 
+mod check;
 mod error;
 mod scalar;
 mod tile;
 mod types;
 
+pub use check::check;
 pub use error::HwError;
 pub use scalar::{FloatPredicate, IntegerPredicate, Scalar};
 pub use tile::{Access, Shared, Tile, TileBuilder, line_layout};

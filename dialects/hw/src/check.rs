@@ -1,0 +1,343 @@
+//! Semantic checks of a module: what ODS cannot say about tiles and launch plans.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tenon_ir::{Module, Op, Type};
+use tenon_tensor::DType;
+
+use crate::{HwError, SharedType, TileType};
+
+/// Checks every operation of the hw dialect in a module; finds all errors, in order of the text.
+pub fn check(module: &Module<'_>) -> Vec<HwError> {
+    let mut checker = Checker { tiles: HashMap::new(), kernels: BTreeMap::new(), errors: Vec::new() };
+    for op in module.body().ops() {
+        if op.is("hw.kernel") {
+            checker.kernel(op);
+        }
+    }
+    for op in module.body().ops() {
+        if op.is("hw.program") {
+            checker.program(op);
+        }
+    }
+    checker.errors
+}
+
+struct Checker {
+    /// Tile types by their identity: reading one means printing it.
+    tiles: HashMap<usize, TileType>,
+    /// Pointers of each kernel.
+    kernels: BTreeMap<String, usize>,
+    errors: Vec<HwError>,
+}
+
+impl Checker {
+    fn kernel(&mut self, kernel: Op<'_>) {
+        let name = kernel.string("sym_name").unwrap_or_default();
+        let arguments = kernel.region_block(0).map(|block| block.arguments()).unwrap_or_default();
+        self.kernels.insert(name.clone(), arguments.iter().filter(|argument| argument.ty().dialect() == "llvm").count());
+        let warps = kernel.integer("warps").unwrap_or(0);
+        if !(1..=32).contains(&warps) || warps & (warps - 1) != 0 {
+            self.fail(&name, kernel, format!("{warps} warps: a power of two from 1 to 32 is expected"));
+        }
+        for op in kernel.walk() {
+            if let Err(message) = self.operation(op, warps) {
+                self.fail(&name, op, message);
+            }
+        }
+    }
+
+    fn fail(&mut self, kernel: &str, op: Op<'_>, message: String) {
+        let kernel = (!kernel.is_empty()).then(|| kernel.to_owned());
+        self.errors.push(HwError::Semantic { operation: op.name(), kernel, message });
+    }
+
+    fn tile(&mut self, ty: Type<'_>) -> Result<TileType, String> {
+        if let Some(tile) = self.tiles.get(&ty.key()) {
+            return Ok(tile.clone());
+        }
+        let tile = TileType::read(ty).map_err(|error| error.to_string())?;
+        self.tiles.insert(ty.key(), tile.clone());
+        Ok(tile)
+    }
+
+    fn operand(&mut self, op: Op<'_>, index: usize) -> Result<TileType, String> {
+        let operand = op.operand(index).ok_or_else(|| format!("operand {index} is missing"))?;
+        self.tile(operand.ty())
+    }
+
+    fn result(&mut self, op: Op<'_>, index: usize) -> Result<TileType, String> {
+        let result = op.result(index).ok_or_else(|| format!("result {index} is missing"))?;
+        self.tile(result.ty())
+    }
+
+    fn operation(&mut self, op: Op<'_>, warps: i64) -> Result<(), String> {
+        for value in op.results() {
+            if value.ty().dialect() == "hw" && value.ty().to_string().starts_with("!hw.tile") {
+                let tile = self.tile(value.ty())?;
+                if i64::from(tile.layout.warps()) != warps {
+                    return Err(format!("a tile over {} warps in a kernel of {warps}", tile.layout.warps()));
+                }
+            }
+        }
+        let name = op.name();
+        match name.as_str() {
+            "hw.iota" => self.iota(op),
+            "hw.map" => self.map(op),
+            "hw.load" => self.load(op),
+            "hw.store" => self.store(op),
+            "hw.reduce" => self.reduce(op),
+            "hw.convert_layout" => self.convert(op),
+            "hw.expand_dims" => {
+                let (operand, result) = (self.operand(op, 0)?, self.result(op, 0)?);
+                let dimension = op.integer("dimension").unwrap_or(-1);
+                let mut shape = operand.shape().to_vec();
+                if !(0..=shape.len() as i64).contains(&dimension) {
+                    return Err(format!("dimension {dimension} of {shape:?}"));
+                }
+                shape.insert(dimension as usize, 1);
+                equal("the result's shape", &shape[..], result.shape())
+            }
+            "hw.broadcast" => {
+                let (operand, result) = (self.operand(op, 0)?, self.result(op, 0)?);
+                let fits = operand.shape().len() == result.shape().len()
+                    && operand.shape().iter().zip(result.shape()).all(|(a, b)| a == b || *a == 1);
+                if fits { Ok(()) } else { Err(format!("{:?} does not broadcast to {:?}", operand.shape(), result.shape())) }
+            }
+            "hw.mma" => self.mma(op),
+            "hw.local_load" => {
+                let shared = shared(op, 0)?;
+                let result = self.result(op, 0)?;
+                equal("the element type", &shared.element, &result.element)?;
+                equal("the shape", shared.layout.shape(), result.shape())
+            }
+            "hw.local_store" => {
+                let (value, shared) = (self.operand(op, 0)?, shared(op, 1)?);
+                equal("the element type", &shared.element, &value.element)?;
+                equal("the shape", shared.layout.shape(), value.shape())
+            }
+            "hw.async_copy" => {
+                let (offsets, shared) = (self.operand(op, 1)?, shared(op, 2)?);
+                equal("the shape", shared.layout.shape(), offsets.shape())?;
+                self.mask(op, 4, &offsets)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn iota(&mut self, op: Op<'_>) -> Result<(), String> {
+        let tile = self.result(op, 0)?;
+        let dimension = op.integer("dimension").unwrap_or(-1);
+        if tile.element != DType::I32 || !(0..tile.shape().len() as i64).contains(&dimension) {
+            return Err(format!("dimension {dimension} of {:?} as {}", tile.shape(), tile.element));
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, op: Op<'_>) -> Result<(), String> {
+        let block = op.region_block(0).ok_or("it has no body")?;
+        let mut layout = None;
+        let inputs = (0..op.operand_count()).map(|index| self.operand(op, index)).collect::<Result<Vec<_>, _>>()?;
+        let outputs = (0..op.result_count()).map(|index| self.result(op, index)).collect::<Result<Vec<_>, _>>()?;
+        for tile in inputs.iter().chain(&outputs) {
+            match &layout {
+                None => layout = Some(tile.layout.clone()),
+                Some(layout) if *layout != tile.layout => return Err("its tiles differ in layout".to_owned()),
+                Some(_) => {}
+            }
+        }
+        let arguments: Vec<_> = block.arguments().iter().map(|argument| argument.ty().dtype()).collect();
+        equal("the body's arguments", &inputs.iter().map(|tile| Some(tile.element)).collect::<Vec<_>>(), &arguments)?;
+        self.yields(op, &outputs)
+    }
+
+    fn yields(&mut self, op: Op<'_>, outputs: &[TileType]) -> Result<(), String> {
+        let terminator = op.region_block(0).and_then(|block| block.terminator()).filter(|op| op.is("hw.yield"));
+        let terminator = terminator.ok_or("its body must end in hw.yield")?;
+        let yielded: Vec<_> = terminator.operands().iter().map(|value| value.ty().dtype()).collect();
+        equal("what the body yields", &outputs.iter().map(|tile| Some(tile.element)).collect::<Vec<_>>(), &yielded)
+    }
+
+    fn mask(&mut self, op: Op<'_>, index: usize, offsets: &TileType) -> Result<(), String> {
+        if op.operand_count() <= index {
+            return Ok(());
+        }
+        let mask = self.operand(op, index)?;
+        if mask.element != DType::Bool || mask.layout != offsets.layout {
+            return Err("the mask must be i1 in the layout of the offsets".to_owned());
+        }
+        Ok(())
+    }
+
+    fn offsets(&mut self, op: Op<'_>) -> Result<TileType, String> {
+        let offsets = self.operand(op, 1)?;
+        if !matches!(offsets.element, DType::I32 | DType::I64) {
+            return Err(format!("offsets must be i32 or i64, not {}", offsets.element));
+        }
+        let contiguity = op.integer("contiguity").unwrap_or(1);
+        if contiguity < 1 || contiguity & (contiguity - 1) != 0 || contiguity > i64::from(offsets.layout.registers()) {
+            return Err(format!("contiguity {contiguity} of {} registers", offsets.layout.registers()));
+        }
+        Ok(offsets)
+    }
+
+    fn load(&mut self, op: Op<'_>) -> Result<(), String> {
+        let offsets = self.offsets(op)?;
+        let result = self.result(op, 0)?;
+        if result.layout != offsets.layout {
+            return Err("the result must be in the layout of the offsets".to_owned());
+        }
+        self.mask(op, 2, &offsets)
+    }
+
+    fn store(&mut self, op: Op<'_>) -> Result<(), String> {
+        let offsets = self.offsets(op)?;
+        let value = self.operand(op, 2)?;
+        if value.layout != offsets.layout {
+            return Err("the value must be in the layout of the offsets".to_owned());
+        }
+        self.mask(op, 3, &offsets)
+    }
+
+    fn reduce(&mut self, op: Op<'_>) -> Result<(), String> {
+        let dimension = op.integer("dimension").and_then(|dimension| usize::try_from(dimension).ok()).ok_or("no dimension")?;
+        let mut outputs = Vec::new();
+        for index in 0..op.operand_count() {
+            let input = self.operand(op, index)?;
+            let sliced = input.layout.slice(dimension).map_err(|error| error.to_string())?;
+            let output = self.result(op, index)?;
+            if output != TileType::new(input.element, sliced) {
+                return Err(format!("result {index} must be the slice of operand {index} along dimension {dimension}"));
+            }
+            outputs.push(output);
+        }
+        self.yields(op, &outputs)
+    }
+
+    fn convert(&mut self, op: Op<'_>) -> Result<(), String> {
+        let (operand, result) = (self.operand(op, 0)?, self.result(op, 0)?);
+        equal("the element type", &operand.element, &result.element)?;
+        equal("the shape", operand.shape(), result.shape())
+    }
+
+    fn mma(&mut self, op: Op<'_>) -> Result<(), String> {
+        let (a, b, c) = (self.operand(op, 0)?, self.operand(op, 1)?, self.operand(op, 2)?);
+        match (a.shape(), b.shape(), c.shape()) {
+            ([m, k], [k2, n], [m2, n2]) if m == m2 && n == n2 && k == k2 => Ok(()),
+            (a, b, c) => Err(format!("{a:?} · {b:?} + {c:?} do not fit")),
+        }
+    }
+
+    fn program(&mut self, program: Op<'_>) {
+        let arena = program.integer("arena_bytes").unwrap_or(0);
+        for op in program.walk() {
+            let message = if op.is("hw.buffer") {
+                let (offset, bytes) = (op.integer("offset").unwrap_or(-1), op.integer("bytes").unwrap_or(-1));
+                let end = offset.checked_add(bytes);
+                let inside = offset >= 0 && bytes >= 0 && end.is_some_and(|end| end <= arena);
+                (!inside).then(|| format!("bytes {offset} to {offset} + {bytes} lie outside an arena of {arena}"))
+            } else if op.is("hw.launch") {
+                let name = op.attribute("kernel").and_then(|kernel| kernel.as_symbol()).unwrap_or_default();
+                match self.kernels.get(&name) {
+                    None => Some(format!("there is no kernel `@{name}`")),
+                    Some(pointers) if *pointers != op.operand_count() => {
+                        Some(format!("`@{name}` takes {pointers} buffers, not {}", op.operand_count()))
+                    }
+                    Some(_) => None,
+                }
+            } else {
+                None
+            };
+            if let Some(message) = message {
+                self.fail("", op, message);
+            }
+        }
+    }
+}
+
+fn shared(op: Op<'_>, index: usize) -> Result<SharedType, String> {
+    let operand = op.operand(index).ok_or_else(|| format!("operand {index} is missing"))?;
+    SharedType::read(operand.ty()).map_err(|error| error.to_string())
+}
+
+fn equal<T: PartialEq + std::fmt::Debug + ?Sized>(what: &str, expected: &T, found: &T) -> Result<(), String> {
+    if expected == found { Ok(()) } else { Err(format!("{what}: {expected:?} is expected, not {found:?}")) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use tenon_ir::Session;
+
+    const LAYOUT: &str = "#l = #hw.layout<reg = [], lane = [[1], [2], [4], [8], [16]], warp = []>\n";
+    const OTHER: &str = "#o = #hw.layout<reg = [], lane = [[16], [8], [4], [2], [1]], warp = []>\n";
+
+    fn errors(body: &str) -> Vec<String> {
+        let session = Session::new();
+        let text = format!("{LAYOUT}{OTHER}hw.kernel @k target \"sm_80\" warps 1 grid [1] {{\n^bb0(%p: !llvm.ptr<1>):\n{body}\nhw.return\n}}");
+        let module = session.parse_module(&text, "test").unwrap();
+        check(&module).iter().map(|error| format!("{} {error}", error.code())).collect()
+    }
+
+    #[test]
+    fn a_right_kernel_passes() {
+        let body = "%i = hw.iota 0 : !hw.tile<[32] x i32, #l>
+            %v = hw.load %p[%i] : !llvm.ptr<1>, !hw.tile<[32] x i32, #l> -> !hw.tile<[32] x f32, #l>
+            hw.store %v, %p[%i] : !hw.tile<[32] x f32, #l>, !llvm.ptr<1>, !hw.tile<[32] x i32, #l>";
+        assert_eq!(errors(body), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_rule_bites() {
+        let cases = [
+            ("%i = hw.iota 1 : !hw.tile<[32] x i32, #l>", "dimension 1"),
+            (
+                "%i = hw.iota 0 : !hw.tile<[32] x i32, #l>
+                 %v = hw.load %p[%i] : !llvm.ptr<1>, !hw.tile<[32] x i32, #l> -> !hw.tile<[32] x f32, #o>",
+                "layout of the offsets",
+            ),
+            (
+                "%i = hw.iota 0 : !hw.tile<[32] x i32, #l>
+                 %v = hw.load %p[%i] {contiguity = 4 : i64} : !llvm.ptr<1>, !hw.tile<[32] x i32, #l> -> !hw.tile<[32] x f32, #l>",
+                "contiguity 4",
+            ),
+            (
+                "%i = hw.iota 0 : !hw.tile<[32] x i32, #l>
+                 %j = hw.iota 0 : !hw.tile<[32] x i32, #o>
+                 %s = hw.map(%i, %j) : (!hw.tile<[32] x i32, #l>, !hw.tile<[32] x i32, #o>) -> !hw.tile<[32] x i32, #l> {
+                 ^bb0(%a: i32, %b: i32): hw.yield %a : i32 }",
+                "differ in layout",
+            ),
+            (
+                "%i = hw.iota 0 : !hw.tile<[32] x i32, #l>
+                 %s = hw.map(%i) : (!hw.tile<[32] x i32, #l>) -> !hw.tile<[32] x f32, #l> {
+                 ^bb0(%a: i32): hw.yield %a : i32 }",
+                "yields",
+            ),
+            (
+                "%i = hw.iota 0 : !hw.tile<[32] x i32, #l>
+                 %s = hw.convert_layout %i : !hw.tile<[32] x i32, #l> -> !hw.tile<[32] x f32, #o>",
+                "element type",
+            ),
+            ("%i = hw.iota 0 : !hw.tile<[32] x i32, <reg = [], lane = [[1], [2], [4], [8], [16]], warp = [[0]]>>", "over 2 warps"),
+        ];
+        for (body, expected) in cases {
+            let found = errors(body);
+            assert_eq!(found.len(), 1, "{body}: {found:?}");
+            assert!(found[0].starts_with("E0322") && found[0].contains(expected), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn programs_name_kernels_that_exist() {
+        let session = Session::new();
+        let text = "hw.program @main arena 100 {
+            %a = hw.buffer offset 0 bytes 200 alive 0 to 1 : !hw.buffer<tensor<4xf32>>
+            hw.launch @missing grid [1] (%a) : !hw.buffer<tensor<4xf32>>
+            hw.return }";
+        let module = session.parse_module(text, "test").unwrap();
+        let found: Vec<_> = check(&module).iter().map(ToString::to_string).collect();
+        assert!(found[0].contains("outside an arena") && found[1].contains("no kernel `@missing`"), "{found:?}");
+    }
+}
