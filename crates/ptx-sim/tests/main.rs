@@ -3,4 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod compilers;
+mod faults;
+mod hostile;
+mod instructions;
 mod support;

@@ -20,7 +20,7 @@ use crate::parse::ast;
 use form::Form;
 
 /// Most instructions an entry may have once its calls are inlined.
-const INSTRUCTION_LIMIT: usize = 4 << 20;
+const INSTRUCTION_LIMIT: usize = 1 << 19;
 /// Deepest chain of calls.
 const CALL_LIMIT: usize = 64;
 /// Most bytes of local memory a thread may have.

@@ -431,9 +431,15 @@ impl Store {
             Space::Shared => {
                 let at = shared_offsets(m, addresses, size, size, mask)?;
                 m.count_shared(&at, size, mask);
+                let mut last = (usize::MAX, [0; 16]);
                 for i in lanes_of(mask) {
                     let from = at[i] as usize;
                     let (bytes, n) = take_bytes(words, i, self.shape);
+                    // Lanes that write the same bytes to the same place in one instruction are one write.
+                    if last == (from, bytes) {
+                        continue;
+                    }
+                    last = (from, bytes);
                     let same = m.shared.data[from..from + n] == bytes[..n];
                     m.shared
                         .write(m.warp.index, i as u32, from, n, self.strong, same)

@@ -50,6 +50,8 @@ pub(super) struct Block {
     barriers: Vec<BarrierState>,
     fence: u64,
     random: Random,
+    /// A read of shared bytes that nothing had written: raised when the block ends without a race.
+    unwritten: Option<Stop>,
 }
 
 impl Block {
@@ -101,6 +103,7 @@ impl Block {
             barriers: (0..BARRIERS).map(|_| BarrierState::default()).collect(),
             fence: 0,
             random: Random::new(0, 0),
+            unwritten: None,
         }
     }
 
@@ -112,6 +115,7 @@ impl Block {
         self.executed = 0;
         self.fence = 0;
         self.lines.clear();
+        self.unwritten = None;
         self.random = Random::new(seed, u64::from(number));
         self.shared.reset(launch.shared_bytes as usize, self.threads.len());
         for b in &mut self.barriers {
@@ -154,6 +158,12 @@ impl Block {
         std::mem::swap(&mut tally.lines, &mut self.lines);
         let result = self.run_until(launch, tally, end);
         std::mem::swap(&mut tally.lines, &mut self.lines);
+        let unordered = [FaultKind::RaceShared, FaultKind::AsyncCopyNotWaited, FaultKind::AsyncCopyOverwritten];
+        let race = matches!(&result, Err(stop) if unordered.contains(&stop.trap.kind));
+        match (self.unwritten.take(), &result) {
+            (Some(stop), Ok(Outcome::Finished) | Err(_)) if !race => return Err(stop),
+            (stop, _) => self.unwritten = stop,
+        }
         result
     }
 
@@ -324,6 +334,12 @@ impl Block {
                             clock: self.executed + slice - left,
                         };
                         op.execute(&mut m, active).map_err(|trap| Stop { trap, pc: at, warp })?;
+                        if let Some((lane, detail)) = self.shared.unwritten.take()
+                            && self.unwritten.is_none()
+                        {
+                            let trap = Trap::new(FaultKind::UninitialisedShared, lane, detail);
+                            self.unwritten = Some(Stop { trap, pc: at, warp });
+                        }
                     }
                 }
             }
@@ -423,7 +439,9 @@ impl Block {
         if state.arrived < expected.unwrap_or(live) {
             return;
         }
-        let state = std::mem::take(state);
+        let mut state = std::mem::take(state);
+        let whole = state.waiting.iter().filter(|(w, _, lanes, _)| *lanes == self.threads[*w].warp.live).map(|w| w.0);
+        self.shared.complete(&mut state.released, whole);
         for (warp, path, lanes, kind) in state.waiting {
             let thread = &mut self.threads[warp];
             thread.paths[path].state = State::Ready;
