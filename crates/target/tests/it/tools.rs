@@ -217,3 +217,36 @@ fn nothing_is_left_behind() {
         assert!(used != folder.path() && !used.exists(), "{} is left", used.display());
     }
 }
+
+/// Kernels of another compiler, with what was counted in their SASS by other means: file, registers, instructions of the hottest
+/// loop, and some of these by opcode.
+#[test]
+fn kernels_of_another_compiler() {
+    type Kernel = (&'static str, u32, usize, &'static [(&'static str, usize)]);
+    const KERNELS: &[Kernel] = &[
+        ("matmul_f16_128x128x32", 252, 173, &[("HMMA", 64), ("LDSM", 16), ("LDGSTS", 8)]),
+        ("matmul_f16_bias_gelu_128x128x32", 255, 153, &[("HMMA", 64)]),
+        ("flash_fwd_128x64_d64", 255, 702, &[("HMMA", 128), ("MUFU", 68), ("LDSM", 40)]),
+    ];
+    let (Some(ptxas), Some(nvdisasm)) = (installed(Ptxas::locate()), installed(Nvdisasm::locate())) else { return };
+    let root = std::env::var_os("TENON_SHARED").map(PathBuf::from);
+    let root = root.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"));
+    let target = Target::find("sm_80").unwrap();
+    if !root.join("ptx").is_dir() || !fits(&ptxas, target.architecture) {
+        println!("skipped: there are no kernels in {}, or ptxas does not fit", root.join("ptx").display());
+        return;
+    }
+    for (name, registers, instructions, opcodes) in KERNELS {
+        let ptx = fs::read_to_string(root.join("ptx").join(format!("{name}.sm80.ptx"))).unwrap();
+        let assembly = ptxas.assemble(&ptx, target).unwrap();
+        let listing = nvdisasm.disassemble(&assembly.cubin, target).unwrap();
+        let hottest = listing[0].hottest_loop.as_ref().unwrap();
+        assert_eq!((assembly.kernels[0].registers, hottest.instructions), (*registers, *instructions), "{name}");
+        let counts = listing[0].counts_of(hottest);
+        for (opcode, count) in *opcodes {
+            assert_eq!(counts[opcode], *count, "{name}: {opcode}");
+        }
+        // ptxas 12.9 spills in this one alone.
+        assert_eq!(assembly.spills() > 0, name.contains("gelu"), "{name}");
+    }
+}
