@@ -101,7 +101,8 @@ impl Counters {
             let Some(origin) = program.origins.get(index as usize) else { continue };
             out.warp_instructions += t.issued;
             out.lane_instructions += t.lanes;
-            let opcode = origin.text.split_whitespace().find(|w| !w.starts_with('@')).unwrap_or("").trim_end_matches(';');
+            let opcode =
+                origin.text.split_whitespace().find(|w| !w.starts_with('@')).unwrap_or("").trim_end_matches(';');
             *out.instructions.entry(opcode.to_owned()).or_default() += t.issued;
             let op = &program.code[at].op;
             if op.touches_global() {

@@ -199,7 +199,13 @@ impl Device {
     /// # Errors
     /// [`Error::UnknownEntry`], [`Error::Launch`] when configuration and arguments do not fit the entry, [`Error::Fault`] when the
     /// kernel does something wrong. After a fault, memory holds what had been written.
-    pub fn launch(&mut self, m: &Module, entry: &str, cfg: &LaunchConfig, args: &[Argument]) -> Result<Counters, Error> {
+    pub fn launch(
+        &mut self,
+        m: &Module,
+        entry: &str,
+        cfg: &LaunchConfig,
+        args: &[Argument],
+    ) -> Result<Counters, Error> {
         let Some(entry) = m.entry(entry) else { return Err(Error::UnknownEntry(entry.to_owned())) };
         let params = check(entry, cfg, args)?;
         self.load(m)?;
@@ -269,7 +275,10 @@ impl Device {
                     Initialiser::Symbol(name, offset) => {
                         let target = m.ast.variables.iter().position(|t| t.name == *name && data(t.space));
                         let Some(target) = target else {
-                            return Err(Error::parse(v.line, format!("`{name}` in the initialiser of `{}` is not known", v.name)));
+                            return Err(Error::parse(
+                                v.line,
+                                format!("`{name}` in the initialiser of `{}` is not known", v.name),
+                            ));
                         };
                         addresses[target].wrapping_add(*offset as u64)
                     }
@@ -300,7 +309,9 @@ fn check(entry: &Entry, cfg: &LaunchConfig, args: &[Argument]) -> Result<Vec<u8>
     }
     let [bx, by, bz] = cfg.block;
     if bx == 0 || by == 0 || bz == 0 || bx > 1024 || by > 1024 || bz > 64 || bx * by * bz > 1024 {
-        return fail(format!("block {bx} × {by} × {bz}: each must be at least 1, at most 1024 × 1024 × 64 and 1024 threads"));
+        return fail(format!(
+            "block {bx} × {by} × {bz}: each must be at least 1, at most 1024 × 1024 × 64 and 1024 threads"
+        ));
     }
     if let Some(required) = entry.required_threads()
         && required != cfg.block

@@ -64,7 +64,8 @@ impl Error {
         Some(match self {
             Error::Parse { .. } => "check that the file is PTX text, complete, with .address_size 64".into(),
             Error::Instruction { .. } => {
-                "compile for a target and PTX version whose instructions the simulator knows, or report the instruction".into()
+                "compile for a target and PTX version whose instructions the simulator knows, or report the instruction"
+                    .into()
             }
             Error::UnknownEntry(_) => "name one of the module's .visible .entry functions".into(),
             Error::Launch { .. } => "make grid, block, shared memory and arguments fit the entry's declaration".into(),

@@ -93,7 +93,8 @@ impl Matmul<'_> {
         let size = if self.half { 2 } else { 4 };
         let c = b.empty(m * n * size);
         let int = |v: usize| Argument::I32(v as i32);
-        let args = [pa.into(), pw.into(), c.into(), pb.into(), int(m), int(n), int(k), int(k), int(n), int(n), NULL, NULL];
+        let args =
+            [pa.into(), pw.into(), c.into(), pb.into(), int(m), int(n), int(k), int(k), int(n), int(n), NULL, NULL];
         let grid = [(m.div_ceil(self.tile) * n.div_ceil(self.tile)) as u32, 1, 1];
         let entry = b.module.entries().next().unwrap().name().to_owned();
         let counters = b.launch(&entry, &config(grid, 32768, self.seed), &args).unwrap();
@@ -197,8 +198,9 @@ fn attention() {
     let mut expected = vec![0f64; size];
     for h in 0..heads {
         for i in 0..t {
-            let scores: Vec<f64> =
-                (0..t).map(|j| (0..d).map(|e| at(&q, h, i, e) * at(&k, h, j, e)).sum::<f64>() * f64::from(scale)).collect();
+            let scores: Vec<f64> = (0..t)
+                .map(|j| (0..d).map(|e| at(&q, h, i, e) * at(&k, h, j, e)).sum::<f64>() * f64::from(scale))
+                .collect();
             let most = scores.iter().copied().fold(f64::MIN, f64::max);
             let weights: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
             let sum: f64 = weights.iter().sum();

@@ -165,12 +165,22 @@ fn every_kind_of_fault_is_found() {
         (FaultKind::RaceShared, "st.shared.u32 [s], %r1;", 64, 1),
         (FaultKind::RaceShared, "st.shared.u32 [s], %r1;", 2, 1),
         (FaultKind::RaceGlobal, "st.global.u32 [%rd1], %r2;", 1, 2),
-        (FaultKind::RaceGlobal, "mul.wide.u32 %rd3, %r2, 4;\nadd.s64 %rd3, %rd1, %rd3;\nld.global.u32 %r3, [%rd1];\nst.global.u32 [%rd3], %r3;", 1, 8),
+        (
+            FaultKind::RaceGlobal,
+            "mul.wide.u32 %rd3, %r2, 4;\nadd.s64 %rd3, %rd1, %rd3;\nld.global.u32 %r3, [%rd1];\nst.global.u32 [%rd3], %r3;",
+            1,
+            8,
+        ),
         (FaultKind::AsyncCopyNotWaited, "cp.async.ca.shared.global [s], [%rd1], 4;\nld.shared.u32 %r3, [s];", 1, 1),
         (FaultKind::AsyncCopyOverwritten, "cp.async.ca.shared.global [s], [%rd1], 4;\nst.shared.u32 [s], %r1;", 1, 1),
         (FaultKind::BarrierDivergence, "setp.lt.u32 %p1, %r1, 7;\n@%p1 bar.sync 0;", 32, 1),
         (FaultKind::BarrierDivergence, "setp.lt.u32 %p1, %r1, 7;\n@!%p1 bra $e;\nbar.sync 0;\n$e:", 32, 1),
-        (FaultKind::BarrierDivergence, "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra $e;\nbar.sync 0, 64;\n$e: bar.sync 0;", 64, 1),
+        (
+            FaultKind::BarrierDivergence,
+            "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra $e;\nbar.sync 0, 64;\n$e: bar.sync 0;",
+            64,
+            1,
+        ),
         (FaultKind::Deadlock, "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra $e;\nbar.sync 1;\n$e: bar.sync 0;", 64, 1),
         (FaultKind::Deadlock, "setp.lt.u32 %p1, %r1, 32;\n@%p1 exit;\nbar.sync 0, 64;", 64, 1),
         (FaultKind::WarpSyncMask, "shfl.sync.idx.b32 %r3, %r1, 0, 31, 1;", 32, 1),
@@ -212,26 +222,49 @@ fn freed_memory_is_not_used() {
 fn what_synchronises_is_no_race() {
     let cases: &[(&str, u32, u32)] = &[
         // Threads of different warps meet at a named barrier of their own.
-        ("shl.b32 %r3, %r1, 0;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 st.shared.u32 [s], 5;\nbar.sync 3, 64;\nld.shared.u32 %r4, [s];", 64, 1),
-        ("setp.eq.u32 %p1, %r1, 0;\n@%p1 st.shared.u32 [s], 0;\nbar.sync 0;\natom.shared.add.u32 %r3, [s], 1;\nbar.sync 0;\nld.shared.u32 %r4, [s];", 128, 1),
+        (
+            "shl.b32 %r3, %r1, 0;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 st.shared.u32 [s], 5;\nbar.sync 3, 64;\nld.shared.u32 %r4, [s];",
+            64,
+            1,
+        ),
+        (
+            "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.shared.u32 [s], 0;\nbar.sync 0;\natom.shared.add.u32 %r3, [s], 1;\nbar.sync 0;\nld.shared.u32 %r4, [s];",
+            128,
+            1,
+        ),
         ("atom.global.add.u32 %r3, [%rd1], 1;", 64, 8),
         ("red.global.add.f32 [%rd1], 0f3F800000;", 64, 8),
         // Every lane writes the same value.
         ("st.shared.u32 [s], 9;\nbar.sync 0;\nld.shared.u32 %r3, [s];", 64, 1),
         // A block that comes last sees what the others published before their atomic.
-        ("mul.wide.u32 %rd3, %r2, 4;\nadd.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4+4], %r2;\nmembar.gl;\n\
+        (
+            "mul.wide.u32 %rd3, %r2, 4;\nadd.s64 %rd4, %rd1, %rd3;\nst.global.u32 [%rd4+4], %r2;\nmembar.gl;\n\
           atom.global.add.u32 %r3, [word], 1;\nsetp.ne.u32 %p1, %r3, 3;\n@%p1 ret;\nmembar.gl;\n\
-          ld.global.u32 %r4, [%rd1+4];\nld.global.u32 %r5, [%rd1+16];", 1, 4),
+          ld.global.u32 %r4, [%rd1+4];\nld.global.u32 %r5, [%rd1+16];",
+            1,
+            4,
+        ),
         // A warp spins on a lane of its own, a block on another block.
-        ("setp.ne.u32 %p1, %r1, 0;\n@%p1 bra $w;\natom.global.exch.b32 %r3, [word], 1;\nbra $e;\n\
-          $w: ld.volatile.global.u32 %r4, [word];\nsetp.eq.u32 %p2, %r4, 0;\n@%p2 bra $w;\n$e:", 32, 1),
-        ("setp.ne.u32 %p1, %r2, 3;\n@%p1 bra $w;\natom.global.exch.b32 %r3, [word], 1;\nbra $e;\n\
-          $w: ld.volatile.global.u32 %r4, [word];\nsetp.eq.u32 %p2, %r4, 0;\n@%p2 bra $w;\n$e:", 1, 4),
+        (
+            "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra $w;\natom.global.exch.b32 %r3, [word], 1;\nbra $e;\n\
+          $w: ld.volatile.global.u32 %r4, [word];\nsetp.eq.u32 %p2, %r4, 0;\n@%p2 bra $w;\n$e:",
+            32,
+            1,
+        ),
+        (
+            "setp.ne.u32 %p1, %r2, 3;\n@%p1 bra $w;\natom.global.exch.b32 %r3, [word], 1;\nbra $e;\n\
+          $w: ld.volatile.global.u32 %r4, [word];\nsetp.eq.u32 %p2, %r4, 0;\n@%p2 bra $w;\n$e:",
+            1,
+            4,
+        ),
     ];
     for &(body, threads, blocks) in cases {
         for seed in 0..4 {
             let config = LaunchConfig { seed, grid: [blocks, 1, 1], threads: 1, ..block(threads) };
-            let config = LaunchConfig { checks: tenon_ptx_sim::Checks { uninitialised_global: true, ..config.checks }, ..config };
+            let config = LaunchConfig {
+                checks: tenon_ptx_sim::Checks { uninitialised_global: true, ..config.checks },
+                ..config
+            };
             run(body, &config).unwrap_or_else(|e| panic!("{body}: {e}"));
         }
     }
@@ -253,4 +286,14 @@ fn launches_that_do_not_fit_are_refused() {
     let grid = LaunchConfig { grid: [u32::MAX, 1, 1], ..block(1) };
     assert_eq!(code(b.launch("k", &grid, &args)), "E0804");
     b.launch("k", &block(1), &args).unwrap();
+}
+
+#[test]
+fn every_code_has_its_page() {
+    let folder = crate::support::repository().join("docs/errors");
+    let codes = ["E0801", "E0802", "E0803", "E0804", "E0805"].into_iter();
+    for code in codes.chain(FaultKind::ALL.iter().map(|k| k.code())) {
+        let text = std::fs::read_to_string(folder.join(format!("{code}.md"))).unwrap();
+        assert!(text.starts_with(&format!("# {code}: ")), "{code}");
+    }
 }

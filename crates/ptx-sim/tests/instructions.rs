@@ -6,8 +6,29 @@ use tenon_ptx_sim::{Argument, LaunchConfig};
 use crate::support::{Bench, Numbers, to_u32};
 
 const SPECIAL: &[u32] = &[
-    0, 1, 2, 31, 32, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x3f80_0000, 0xbf80_0000, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000,
-    0x0000_0001, 0x007f_ffff, 0x0080_0000, 0x8000_0001, 0x4b00_0001, 0x3c00_3c00, 0x7c00_fc00, 0x0001_8001, 0x7bff_0400, 0x4000_c000,
+    0,
+    1,
+    2,
+    31,
+    32,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    0x3f80_0000,
+    0xbf80_0000,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fc0_0000,
+    0x0000_0001,
+    0x007f_ffff,
+    0x0080_0000,
+    0x8000_0001,
+    0x4b00_0001,
+    0x3c00_3c00,
+    0x7c00_fc00,
+    0x0001_8001,
+    0x7bff_0400,
+    0x4000_c000,
 ];
 
 /// Runs a body on triples of words `%r1 %r2 %r3` (`%rd1 = r2:r1`, `%rd2 = r3:r2`) and returns `%rd0`.
@@ -66,13 +87,13 @@ fn check32(instruction: &str, expected: impl Fn(u32, u32, u32) -> u32) {
 }
 /// 16-bit result in `%h0`.
 fn check16(instruction: &str, expected: impl Fn(u16, u16, u16) -> u16) {
-    check(&format!("{instruction}\ncvt.u64.u16 %rd0, %h0;"), |a, b, c| u64::from(expected(a as u16, b as u16, c as u16)));
+    check(&format!("{instruction}\ncvt.u64.u16 %rd0, %h0;"), |a, b, c| {
+        u64::from(expected(a as u16, b as u16, c as u16))
+    });
 }
 /// 64-bit operands `%rd1`, `%rd2`.
 fn check64(instruction: &str, expected: impl Fn(u64, u64, u32) -> u64) {
-    check(instruction, |a, b, c| {
-        expected(u64::from(a) | u64::from(b) << 32, u64::from(b) | u64::from(c) << 32, c)
-    });
+    check(instruction, |a, b, c| expected(u64::from(a) | u64::from(b) << 32, u64::from(b) | u64::from(c) << 32, c));
 }
 /// Predicate `%p1`.
 fn check_predicate(instruction: &str, expected: impl Fn(u32, u32, u32) -> bool) {
@@ -127,7 +148,9 @@ fn integer_arithmetic() {
     check32("rem.s32 %r0, %r1, %r2;", |a, b, _| if b == 0 { a } else { (signed(a) % signed(b)) as u32 });
     check32("div.u32 %r0, %r1, %r2;", |a, b, _| if b == 0 { u32::MAX } else { a / b });
     check32("dp4a.s32.u32 %r0, %r1, %r2, %r3;", |a, b, c| {
-        (0..4).fold(c, |s, i| s.wrapping_add((i32::from(a.to_le_bytes()[i] as i8) * i32::from(b.to_le_bytes()[i])) as u32))
+        (0..4).fold(c, |s, i| {
+            s.wrapping_add((i32::from(a.to_le_bytes()[i] as i8) * i32::from(b.to_le_bytes()[i])) as u32)
+        })
     });
     check64("add.s64 %rd0, %rd1, %rd2;", |a, b, _| a.wrapping_add(b));
     check64("mul.lo.s64 %rd0, %rd1, %rd2;", |a, b, _| a.wrapping_mul(b));
@@ -185,7 +208,9 @@ fn logic_and_bits() {
     };
     check32("bfe.u32 %r0, %r1, %r2, %r3;", |a, b, c| bfe(a, b, c, false));
     check32("bfe.s32 %r0, %r1, %r2, %r3;", |a, b, c| bfe(a, b, c, true));
-    check32("and.b32 %t4, %r2, 15;\nand.b32 %t5, %r3, 31;\nbfe.s32 %r0, %r1, %t4, %t5;", |a, b, c| bfe(a, b & 15, c & 31, true));
+    check32("and.b32 %t4, %r2, 15;\nand.b32 %t5, %r3, 31;\nbfe.s32 %r0, %r1, %t4, %t5;", |a, b, c| {
+        bfe(a, b & 15, c & 31, true)
+    });
     check32("and.b32 %t4, %r3, 31;\nbfi.b32 %r0, %r1, %r2, %t4, 9;", |a, b, c| {
         let p = c & 31;
         (0..9).filter(|i| p + i <= 31).fold(b, |f, i| f & !(1 << (p + i)) | (a >> i & 1) << (p + i))
@@ -195,12 +220,19 @@ fn logic_and_bits() {
         u32::from_le_bytes([0, 1, 2, 3].map(|i| {
             let s = c >> (4 * i) & 15;
             let v = bytes[(s & 7) as usize];
-            if s & 8 == 0 { v } else if v & 128 != 0 { 255 } else { 0 }
+            if s & 8 == 0 {
+                v
+            } else if v & 128 != 0 {
+                255
+            } else {
+                0
+            }
         }))
     });
-    check32("setp.lt.s32 %p1, %r1, %r2;\nsetp.gt.s32 %p2, %r2, %r3;\nxor.pred %p3, %p1, %p2;\nnot.pred %p4, %p3;\nselp.b32 %r0, 1, 0, %p4;", |a, b, c| {
-        u32::from(((a as i32) < (b as i32)) == ((b as i32) > (c as i32)))
-    });
+    check32(
+        "setp.lt.s32 %p1, %r1, %r2;\nsetp.gt.s32 %p2, %r2, %r3;\nxor.pred %p3, %p1, %p2;\nnot.pred %p4, %p3;\nselp.b32 %r0, 1, 0, %p4;",
+        |a, b, c| u32::from(((a as i32) < (b as i32)) == ((b as i32) > (c as i32))),
+    );
 }
 
 #[test]
@@ -221,11 +253,23 @@ fn floating_point() {
     check32("neg.f32 %r0, %r1;", |x, _, _| x ^ 0x8000_0000);
     check32("abs.f32 %r0, %r1;", |x, _, _| x & 0x7fff_ffff);
     let max = |x: f32, y: f32| {
-        if x.is_nan() { y } else if y.is_nan() { x } else if x == y { if x.is_sign_negative() { y } else { x } } else if x > y { x } else { y }
+        if x.is_nan() {
+            y
+        } else if y.is_nan() {
+            x
+        } else if x == y {
+            if x.is_sign_negative() { y } else { x }
+        } else if x > y {
+            x
+        } else {
+            y
+        }
     };
     check32("max.f32 %r0, %r1, %r2;", |x, y, _| b(max(f(x), f(y))));
     check32("min.f32 %r0, %r1, %r2;", |x, y, _| b(-max(-f(x), -f(y))));
-    check32("max.NaN.f32 %r0, %r1, %r2;", |x, y, _| b(if f(x).is_nan() || f(y).is_nan() { f32::NAN } else { max(f(x), f(y)) }));
+    check32("max.NaN.f32 %r0, %r1, %r2;", |x, y, _| {
+        b(if f(x).is_nan() || f(y).is_nan() { f32::NAN } else { max(f(x), f(y)) })
+    });
     check32("copysign.f32 %r0, %r1, %r2;", |x, y, _| f(y).copysign(f(x)).to_bits());
     check_predicate("testp.subnormal.f32 %p1, %r1;", |x, _, _| f(x).is_subnormal());
     check64("fma.rn.f64 %rd0, %rd1, %rd2, %rd1;", |x, y, _| b64(d(x).mul_add(d(y), d(x))));
@@ -240,7 +284,9 @@ fn directed_rounding() {
     let all = |op: &str, form: &str| {
         ["rn", "rz", "rm", "rp"].map(|r| run(&format!("{op}.{r}.f32 %r0, {form};\ncvt.u64.u32 %rd0, %r0;"), &inputs))
     };
-    for (op, form) in [("add", "%r1, %r2"), ("mul", "%r1, %r2"), ("fma", "%r1, %r2, %r3"), ("div", "%r1, %r2"), ("sqrt", "%r1")] {
+    for (op, form) in
+        [("add", "%r1, %r2"), ("mul", "%r1, %r2"), ("fma", "%r1, %r2, %r3"), ("div", "%r1, %r2"), ("sqrt", "%r1")]
+    {
         let [near, zero, down, up] = all(op, form);
         for i in 0..inputs.len() {
             let [n, z, lo, hi] = [near[i], zero[i], down[i], up[i]].map(|v| f(v as u32));
@@ -248,18 +294,38 @@ fn directed_rounding() {
                 assert!(z.is_nan() && lo.is_nan() && hi.is_nan());
                 continue;
             }
-            assert!(lo <= n && n <= hi && (z == lo || z == hi) && z.abs() <= n.abs(), "{op} {:x?}: {n} {z} {lo} {hi}", inputs[i]);
+            assert!(
+                lo <= n && n <= hi && (z == lo || z == hi) && z.abs() <= n.abs(),
+                "{op} {:x?}: {n} {z} {lo} {hi}",
+                inputs[i]
+            );
             if lo != hi && lo.is_finite() && hi.is_finite() {
                 assert_eq!(lo.next_up(), hi, "{op} {:x?}", inputs[i]);
-                let [x, y, w] = inputs[i].map(|v| f64::from(f(v)));
+                let [x, y, _] = inputs[i].map(|v| f64::from(f(v)));
                 // Where double precision is exact, the sides are right.
                 if op == "mul" {
                     assert!(f64::from(lo) < x * y && x * y < f64::from(hi));
                 }
-                let _ = w;
             }
         }
     }
+}
+
+/// The half nearest to a double, ties to even, by trying the neighbours of a first guess.
+fn nearest_half(v: f64) -> u16 {
+    if v.is_nan() {
+        return 0x7fff;
+    }
+    let sign = if v.is_sign_negative() { 0x8000 } else { 0 };
+    let a = v.abs();
+    if a.is_infinite() {
+        return 0x7c00 | sign;
+    }
+    let guess = f16::from_f64(a.min(65504.0)).to_bits();
+    let value = |bits: u16| if bits == 0x7c00 { 65536.0 } else { f16::from_bits(bits).to_f64() };
+    let key = |&bits: &u16| ((value(bits) - a).abs(), bits & 1);
+    let near = [guess.saturating_sub(1), guess, guess + 1];
+    near.into_iter().min_by(|p, q| key(p).partial_cmp(&key(q)).unwrap()).unwrap() | sign
 }
 
 #[test]
@@ -268,10 +334,7 @@ fn halves() {
     let y = |v: u16| bf16::from_bits(v).to_f32();
     let hb = |v: f32| if v.is_nan() { 0x7fff } else { bf16::from_f32(v).to_bits() };
     // Sums of two halves are exact in double precision; one rounding from there.
-    check16("add.f16 %h0, %h1, %h3;", |a, b, _| {
-        let s = f64::from(x(a)) + f64::from(x(b));
-        if s.is_nan() { 0x7fff } else { f16::from_f64(s).to_bits() }
-    });
+    check16("add.f16 %h0, %h1, %h3;", |a, b, _| nearest_half(f64::from(x(a)) + f64::from(x(b))));
     check16("mul.f16 %h0, %h1, %h3;", |a, b, _| h(x(a) * x(b)));
     check32("mul.f16x2 %r0, %r1, %r2;", |a, b, _| {
         u32::from(h(x(a as u16) * x(b as u16))) | u32::from(h(x((a >> 16) as u16) * x((b >> 16) as u16))) << 16
@@ -279,14 +342,25 @@ fn halves() {
     check16("fma.rn.f16 %h0, %h1, %h3, %h5;", |a, b, c| {
         // The product is exact in f32 and the sum in double precision unless they are very far apart.
         let (p, z) = (f64::from(x(a)) * f64::from(x(b)), f64::from(x(c)));
-        let s = p + z;
-        if s.is_nan() { 0x7fff } else { f16::from_f64(s).to_bits() }
+        nearest_half(p + z)
     });
     check16("mul.bf16 %h0, %h1, %h3;", |a, b, _| hb(y(a) * y(b)));
     check16("neg.f16 %h0, %h1;", |a, _, _| a ^ 0x8000);
     check16("max.f16 %h0, %h1, %h3;", |a, b, _| {
         let (p, q) = (x(a), x(b));
-        if p.is_nan() && q.is_nan() { 0x7fff } else if p.is_nan() { b } else if q.is_nan() { a } else if p == q { a & b } else if p > q { a } else { b }
+        if p.is_nan() && q.is_nan() {
+            0x7fff
+        } else if p.is_nan() {
+            b
+        } else if q.is_nan() {
+            a
+        } else if p == q {
+            a & b
+        } else if p > q {
+            a
+        } else {
+            b
+        }
     });
     check_predicate("setp.lt.f16 %p1, %h1, %h3;", |a, b, _| x(a as u16) < x(b as u16));
 }
@@ -308,7 +382,10 @@ fn conversions() {
     check32("cvt.rni.u32.f32 %r0, %r1;", |a, _, _| f(a).round_ties_even() as u32);
     check32("cvt.rmi.s32.f32 %r0, %r1;", |a, _, _| f(a).floor() as i32 as u32);
     check32("cvt.rpi.f32.f32 %r0, %r1;", |a, _, _| b(f(a).ceil()));
-    check32("cvt.sat.f32.f32 %r0, %r1;", |a, _, _| if f(a).is_nan() { 0 } else { (f(a).clamp(0.0, 1.0) + 0.0).to_bits() });
+    check32(
+        "cvt.sat.f32.f32 %r0, %r1;",
+        |a, _, _| if f(a).is_nan() { 0 } else { (f(a).clamp(0.0, 1.0) + 0.0).to_bits() },
+    );
     check("cvt.s64.s32 %rd0, %r1;", |a, _, _| i64::from(a as i32) as u64);
     check("cvt.u64.u32 %rd0, %r1;", |a, _, _| u64::from(a));
     check32("cvt.s32.s8 %r0, %r1;", |a, _, _| a as i8 as i32 as u32);
@@ -318,7 +395,13 @@ fn conversions() {
     check("cvt.f64.f32 %rd0, %r1;", |a, _, _| b64(f64::from(f(a))));
     check32("cvt.rn.f32.f64 %r0, %rd1;", |a, c, _| b(d(u64::from(a) | u64::from(c) << 32) as f32));
     check32("cvt.rna.tf32.f32 %r0, %r1;", |a, _, _| {
-        if f(a).is_nan() { 0x7fff_e000 } else if a & 0x7f80_0000 == 0x7f80_0000 { a } else { (a + 0x1000) & 0xffff_e000 }
+        if f(a).is_nan() {
+            0x7fff_e000
+        } else if a & 0x7f80_0000 == 0x7f80_0000 {
+            a
+        } else {
+            (a + 0x1000) & 0xffff_e000
+        }
     });
     check32("cvt.pack.sat.u8.s32.b32 %r0, %r1, %r2, %r3;", |a, c, e| {
         let byte = |v: u32| (v as i32).clamp(0, 255) as u32;
@@ -334,7 +417,9 @@ fn comparisons() {
     check_predicate("setp.neu.f32 %p1, %r1, %r2;", |a, c, _| f(a) != f(c));
     check_predicate("setp.geu.f32 %p1, %r1, %r2;", |a, c, _| !(f(a) < f(c)));
     check_predicate("setp.num.f32 %p1, %r1, %r2;", |a, c, _| !f(a).is_nan() && !f(c).is_nan());
-    check_predicate("setp.eq.s32 %p2, %r1, %r3;\nsetp.lt.or.s32 %p1|%p3, %r1, %r2, %p2;", |a, c, e| a == e || (a as i32) < (c as i32));
+    check_predicate("setp.eq.s32 %p2, %r1, %r3;\nsetp.lt.or.s32 %p1|%p3, %r1, %r2, %p2;", |a, c, e| {
+        a == e || (a as i32) < (c as i32)
+    });
     check_predicate("setp.eq.s32 %p2, %r1, %r3;\nsetp.lt.and.s32 %p3|%p1, %r1, %r2, !%p2;", |a, c, e| {
         (a as i32) >= (c as i32) && a != e
     });
@@ -355,7 +440,9 @@ fn exchange_within_a_warp() {
     };
     check("shfl.sync.bfly.b32 %r0, %r2, 5, 31, -1;", &|w, l| at(w, l ^ 5)[1]);
     check("shfl.sync.up.b32 %r0, %r2, 3, 0, -1;", &|w, l| at(w, if l >= 3 { l - 3 } else { l })[1]);
-    check("shfl.sync.down.b32 %r0|%p1, %r2, 3, 31, -1;\n@!%p1 mov.b32 %r0, 99;", &|w, l| if l + 3 < 32 { at(w, l + 3)[1] } else { 99 });
+    check("shfl.sync.down.b32 %r0|%p1, %r2, 3, 31, -1;\n@!%p1 mov.b32 %r0, 99;", &|w, l| {
+        if l + 3 < 32 { at(w, l + 3)[1] } else { 99 }
+    });
     // Segments of eight lanes.
     check("shfl.sync.idx.b32 %r0, %r2, 2, 0x181f, -1;", &|w, l| at(w, l / 8 * 8 + 2)[1]);
     check("setp.eq.u32 %p1, %r1, 3;\nvote.sync.ballot.b32 %r0, %p1, -1;", &|w, _| {
@@ -371,7 +458,9 @@ fn exchange_within_a_warp() {
         let m = (0..32).filter(|&j| at(w, j)[0] < 2).fold(0, |m, j| m | 1 << j);
         if at(w, l)[0] < 2 { m } else { 0 }
     });
-    check("setp.gt.u32 %p1, %r1, 2;\nbar.red.popc.u32 %r0, 0, %p1;", &|_, _| inputs.iter().filter(|v| v[0] > 2).count() as u32);
+    check("setp.gt.u32 %p1, %r1, 2;\nbar.red.popc.u32 %r0, 0, %p1;", &|_, _| {
+        inputs.iter().filter(|v| v[0] > 2).count() as u32
+    });
     check("mov.u32 %r0, %lanemask_lt;", &|_, l| (1u64 << l) as u32 - 1);
 }
 

@@ -87,8 +87,11 @@ impl Bench {
 /// Largest difference, relative to 1 where values are small.
 pub fn distance(a: &[f32], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
-    a.iter().zip(b).map(|(&x, &y)| {
-        let d = (f64::from(x) - y).abs() / y.abs().max(1.0);
-        if d.is_nan() { f64::INFINITY } else { d }
-    }).fold(0.0, f64::max)
+    a.iter()
+        .zip(b)
+        .map(|(&x, &y)| {
+            let d = (f64::from(x) - y).abs() / y.abs().max(1.0);
+            if d.is_nan() { f64::INFINITY } else { d }
+        })
+        .fold(0.0, f64::max)
 }

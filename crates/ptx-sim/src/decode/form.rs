@@ -287,7 +287,9 @@ impl<'a, 'm> Form<'a, 'm> {
                 Some(Symbol::R32(slot, 32)) => Ok(Address { slot, wide: false, offset: *offset }),
                 Some(Symbol::R64(slot)) => Ok(Address { slot, wide: true, offset: *offset }),
                 Some(Symbol::R32(..) | Symbol::Predicate(_)) => self.error(format!("`{name}` holds no address")),
-                Some(symbol) => Ok(Address { slot: self.symbol_address(name, symbol, *offset, true)?, wide: true, offset: 0 }),
+                Some(symbol) => {
+                    Ok(Address { slot: self.symbol_address(name, symbol, *offset, true)?, wide: true, offset: 0 })
+                }
                 None => self.error(format!("`{name}` is not declared")),
             },
             Operand::Integer(v) => {

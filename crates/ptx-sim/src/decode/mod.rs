@@ -411,12 +411,15 @@ impl<'m> Decoder<'m> {
     pub(crate) fn special(&mut self, name: &str, wide: bool) -> Option<Slot> {
         use Special::*;
         let (base, axis) = name.split_once('.').map_or((name, 0), |(b, a)| {
-            (b, match a {
-                "x" => 0,
-                "y" => 1,
-                "z" => 2,
-                _ => 9,
-            })
+            (
+                b,
+                match a {
+                    "x" => 0,
+                    "y" => 1,
+                    "z" => 2,
+                    _ => 9,
+                },
+            )
         });
         let special = match base {
             "%tid" if axis < 3 => Tid(axis),
@@ -537,7 +540,9 @@ impl<'m> Decoder<'m> {
                 form.done()?;
                 form.need_count(0)?;
                 match self.return_label {
-                    Some(label) if name == "ret" => self.emit(Operation::Control(Control::Branch { target: label, meet: NONE })),
+                    Some(label) if name == "ret" => {
+                        self.emit(Operation::Control(Control::Branch { target: label, meet: NONE }))
+                    }
                     _ => self.emit(Operation::Control(Control::Exit)),
                 }
             }
@@ -556,7 +561,9 @@ impl<'m> Decoder<'m> {
         form.done()?;
         form.need_count(1)?;
         let ast::Operand::Name(name) = form.operand(0)? else { return form.error("expected a label") };
-        let Some(target) = self.label(name) else { return Err(self.error(ins, format!("label `{name}` is not known"))) };
+        let Some(target) = self.label(name) else {
+            return Err(self.error(ins, format!("label `{name}` is not known")));
+        };
         self.emit(Operation::Control(Control::Branch { target, meet: NONE }))
     }
 
@@ -576,7 +583,9 @@ impl<'m> Decoder<'m> {
         };
         let outer = self.guard;
         for (i, name) in labels.iter().enumerate() {
-            let Some(target) = self.label(name) else { return Err(self.error(ins, format!("label `{name}` is not known"))) };
+            let Some(target) = self.label(name) else {
+                return Err(self.error(ins, format!("label `{name}` is not known")));
+            };
             if i + 1 < labels.len() {
                 let p = self.new_predicate();
                 let value = self.constant32(i as u32);
@@ -664,11 +673,9 @@ impl<'m> Decoder<'m> {
         }
         flow::set_meeting_points(&mut self.program.code);
         let p = &mut self.program;
-        let fixed: HashSet<Slot> =
-            p.constants32.iter().map(|c| c.0).chain(p.specials.iter().map(|s| s.0)).collect();
+        let fixed: HashSet<Slot> = p.constants32.iter().map(|c| c.0).chain(p.specials.iter().map(|s| s.0)).collect();
         p.undefined32 = (0..p.slots32).filter(|s| !fixed.contains(s)).collect();
-        let fixed: HashSet<Slot> =
-            p.constants64.iter().map(|c| c.0).chain(p.globals.iter().map(|g| g.0)).collect();
+        let fixed: HashSet<Slot> = p.constants64.iter().map(|c| c.0).chain(p.globals.iter().map(|g| g.0)).collect();
         p.undefined64 = (0..p.slots64).filter(|s| !fixed.contains(s)).collect();
         let fixed: HashSet<Slot> = p.constant_predicates.iter().map(|c| c.0).collect();
         p.undefined_predicates = (0..p.predicates).filter(|s| !fixed.contains(s)).collect();

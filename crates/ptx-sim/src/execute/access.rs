@@ -73,7 +73,13 @@ pub(crate) fn misaligned(lane: u32, address: u64, bytes: u32) -> Box<Trap> {
 
 /// Offsets of a shared access, checked for bounds and alignment.
 #[inline(always)]
-pub(crate) fn shared_offsets(m: &Machine<'_>, addresses: &Lanes<u64>, bytes: u32, align: u32, mask: u32) -> Result<Lanes<u32>, Box<Trap>> {
+pub(crate) fn shared_offsets(
+    m: &Machine<'_>,
+    addresses: &Lanes<u64>,
+    bytes: u32,
+    align: u32,
+    mask: u32,
+) -> Result<Lanes<u32>, Box<Trap>> {
     let size = m.shared.size() as u64;
     let mut out = [0u32; 32];
     let mut bad = false;
@@ -101,12 +107,12 @@ pub(crate) fn shared_offsets(m: &Machine<'_>, addresses: &Lanes<u64>, bytes: u32
     Ok(out)
 }
 
+/// A space, the lanes whose addresses lead there, and their offsets in it.
+type Group = (Space, u32, Lanes<u64>);
+
 /// The lanes of a generic access grouped by space, with addresses made relative to it.
-pub(crate) fn by_space(
-    addresses: &Lanes<u64>,
-    mask: u32,
-) -> Result<Vec<(Space, u32, Lanes<u64>)>, Box<Trap>> {
-    let mut out: Vec<(Space, u32, Lanes<u64>)> = Vec::new();
+pub(crate) fn by_space(addresses: &Lanes<u64>, mask: u32) -> Result<Vec<Group>, Box<Trap>> {
+    let mut out: Vec<Group> = Vec::new();
     for lane in lanes_of(mask) {
         let Some((space, at)) = resolve(addresses[lane]) else {
             return Err(Trap::new(
@@ -239,10 +245,13 @@ impl Load {
                         return Err(Trap::new(
                             FaultKind::OutOfBoundsParam,
                             lane as u32,
-                            format!("{size} bytes at offset {at:#x}, the parameters have {} bytes", m.launch.params.len()),
+                            format!(
+                                "{size} bytes at offset {at:#x}, the parameters have {} bytes",
+                                m.launch.params.len()
+                            ),
                         ));
                     };
-                    if at % u64::from(size.next_power_of_two()) != 0 {
+                    if !at.is_multiple_of(u64::from(size.next_power_of_two())) {
                         return Err(misaligned(lane as u32, at, size));
                     }
                     put_bytes(words, lane, self.shape, &m.launch.params[at as usize..end as usize]);
@@ -348,7 +357,11 @@ impl Load {
                 return Err(global_race(i, address, other, "is read", "written"));
             }
             if check && !a.is_written(first, per_lane) {
-                return Err(Trap::new(FaultKind::UninitialisedGlobal, i as u32, memory.describe(address, u64::from(size))));
+                return Err(Trap::new(
+                    FaultKind::UninitialisedGlobal,
+                    i as u32,
+                    memory.describe(address, u64::from(size)),
+                ));
             }
             self.elements(a, at, size, 1 << i, |_| 0, words);
         }
@@ -385,7 +398,8 @@ impl Load {
 
 #[cold]
 pub(crate) fn global_race(lane: usize, address: u64, other: u32, verb: &str, done: &str) -> Box<Trap> {
-    let by = if other == 0 { "another block or an atomic access".into() } else { format!("block number {}", other - 1) };
+    let by =
+        if other == 0 { "another block or an atomic access".into() } else { format!("block number {}", other - 1) };
     Trap::new(
         FaultKind::RaceGlobal,
         lane as u32,
@@ -453,7 +467,11 @@ impl Store {
                     let mut at = addresses[lane];
                     if space == Space::Param {
                         if at & CALL_PARAM == 0 {
-                            return Err(Trap::new(FaultKind::ReadOnlyWrite, lane as u32, "kernel parameters are read-only"));
+                            return Err(Trap::new(
+                                FaultKind::ReadOnlyWrite,
+                                lane as u32,
+                                "kernel parameters are read-only",
+                            ));
                         }
                         at &= !CALL_PARAM;
                     }
@@ -536,7 +554,15 @@ pub(crate) fn take_semantics(form: &mut Form<'_, '_>) -> bool {
 /// Takes the state space: the window of a parameter function suffix is ignored.
 pub(crate) fn take_space(form: &mut Form<'_, '_>) -> Space {
     match form.pick(&[
-        "global", "shared", "local", "param", "const", "shared::cta", "shared::cluster", "param::entry", "param::func",
+        "global",
+        "shared",
+        "local",
+        "param",
+        "const",
+        "shared::cta",
+        "shared::cluster",
+        "param::entry",
+        "param::func",
     ]) {
         None => Space::Generic,
         Some("global" | "const") => Space::Global,
@@ -554,7 +580,10 @@ fn shape(form: &mut Form<'_, '_>) -> Result<(Type, Shape), Error> {
         Some(_) => return form.error("vectors of eight elements are not supported"),
     };
     let t = form.ty()?;
-    if !(t.is_bits() || t.is_integer() || matches!(t, Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 | Type::F32 | Type::F64)) {
+    if !(t.is_bits()
+        || t.is_integer()
+        || matches!(t, Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 | Type::F32 | Type::F64))
+    {
         return form.unsupported(t);
     }
     let bytes = t.bits() / 8;

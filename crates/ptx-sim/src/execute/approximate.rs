@@ -47,7 +47,13 @@ pub const DECLARED: &[DeclaredError] = &[
 pub(crate) fn exp2(x: f64) -> f64 {
     // Adding 1.5·2^52 rounds to an integer in the low bits.
     const SHIFT: f64 = 6_755_399_441_055_744.0;
-    let clamped = if x > 1000.0 { 1000.0 } else if x < -1000.0 { -1000.0 } else { x };
+    let clamped = if x > 1000.0 {
+        1000.0
+    } else if x < -1000.0 {
+        -1000.0
+    } else {
+        x
+    };
     let shifted = clamped + SHIFT;
     let whole = shifted - SHIFT;
     let r = (clamped - whole) * std::f64::consts::LN_2;

@@ -13,7 +13,12 @@ use crate::parse::ast::Operand;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Copy { to: Address, from: Address, bytes: u32, source: Source },
+    Copy {
+        to: Address,
+        from: Address,
+        bytes: u32,
+        source: Source,
+    },
     Commit,
     /// All but the last so many groups.
     Wait(u32),
@@ -99,7 +104,11 @@ fn copy(m: &mut Machine<'_>, mask: u32, to: &Address, from: &Address, bytes: u32
                 return Err(global_race(i, address, other, "is read", "written"));
             }
             if m.launch.check_uninitialised_global && !a.is_written(first, words) {
-                return Err(Trap::new(FaultKind::UninitialisedGlobal, i as u32, memory.describe(address, u64::from(size))));
+                return Err(Trap::new(
+                    FaultKind::UninitialisedGlobal,
+                    i as u32,
+                    memory.describe(address, u64::from(size)),
+                ));
             }
             for (j, chunk) in data.chunks_exact_mut(4).enumerate().take(words) {
                 chunk.copy_from_slice(&(a.load_bytes(offset + 4 * j as u64, 4) as u32).to_le_bytes());
@@ -107,9 +116,7 @@ fn copy(m: &mut Machine<'_>, mask: u32, to: &Address, from: &Address, bytes: u32
             data[size as usize..].fill(0);
         }
         let to = at[i] as usize;
-        m.shared
-            .async_begin(m.warp.index, i as u32, to, bytes as usize)
-            .map_err(|c| conflict(i as u32, c))?;
+        m.shared.async_begin(m.warp.index, i as u32, to, bytes as usize).map_err(|c| conflict(i as u32, c))?;
         m.shared.data[to..to + bytes as usize].copy_from_slice(&data[..bytes as usize]);
         m.tally.async_copy_bytes += u64::from(bytes);
     }

@@ -72,9 +72,27 @@ impl Op {
             (Function::Or, _) => old | b,
             (Function::Xor, _) => old ^ b,
             (Function::Exchange, _) => b,
-            (Function::CompareAndSwap, _) => if old == b { c } else { old },
-            (Function::Increment, _) => if old >= b { 0 } else { old + 1 },
-            (Function::Decrement, _) => if old == 0 || old > b { b } else { old - 1 },
+            (Function::CompareAndSwap, _) => {
+                if old == b {
+                    c
+                } else {
+                    old
+                }
+            }
+            (Function::Increment, _) => {
+                if old >= b {
+                    0
+                } else {
+                    old + 1
+                }
+            }
+            (Function::Decrement, _) => {
+                if old == 0 || old > b {
+                    b
+                } else {
+                    old - 1
+                }
+            }
         }
     }
 
@@ -144,12 +162,20 @@ impl Op {
                         .find(address, u64::from(bytes))
                         .map_err(|kind| Trap::new(kind, i as u32, memory.describe(address, u64::from(bytes))))?;
                     if a.read_only {
-                        return Err(Trap::new(FaultKind::ReadOnlyWrite, i as u32, memory.describe(address, u64::from(bytes))));
+                        return Err(Trap::new(
+                            FaultKind::ReadOnlyWrite,
+                            i as u32,
+                            memory.describe(address, u64::from(bytes)),
+                        ));
                     }
                     let first = (at >> 2) as usize;
                     let words = (bytes as usize).div_ceil(4);
                     if m.launch.check_uninitialised_global && !a.is_written(first, words) {
-                        return Err(Trap::new(FaultKind::UninitialisedGlobal, i as u32, memory.describe(address, u64::from(bytes))));
+                        return Err(Trap::new(
+                            FaultKind::UninitialisedGlobal,
+                            i as u32,
+                            memory.describe(address, u64::from(bytes)),
+                        ));
                     }
                     let touched = if bytes < 4 { ((1 << bytes) - 1) << (at & 3) } else { 15 };
                     if let Err(other) = memory.note_write(a, first, words, touched, me) {
@@ -176,7 +202,11 @@ impl Op {
                 }
                 Ok(())
             }
-            _ => Err(Trap::new(FaultKind::InvalidAddress, mask.trailing_zeros(), "atomics work on global and shared memory")),
+            _ => Err(Trap::new(
+                FaultKind::InvalidAddress,
+                mask.trailing_zeros(),
+                "atomics work on global and shared memory",
+            )),
         }
     }
 }

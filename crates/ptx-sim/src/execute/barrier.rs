@@ -13,9 +13,18 @@ pub(crate) enum Kind {
     Sync,
     Arrive,
     /// Counts the predicates that hold into a 32-bit register.
-    Popc { d: Slot, p: (Slot, bool) },
-    And { d: Slot, p: (Slot, bool) },
-    Or { d: Slot, p: (Slot, bool) },
+    Popc {
+        d: Slot,
+        p: (Slot, bool),
+    },
+    And {
+        d: Slot,
+        p: (Slot, bool),
+    },
+    Or {
+        d: Slot,
+        p: (Slot, bool),
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +41,9 @@ pub(crate) enum Op {
     Block(Barrier),
     Warp(warp_ops::Op),
     /// A fence; of a scope wider than the block or not.
-    Fence { device: bool },
+    Fence {
+        device: bool,
+    },
 }
 
 pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {

@@ -62,14 +62,49 @@ pub(crate) struct Test {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    SetPredicate { test: Test, d: Slot, other: Slot },
+    SetPredicate {
+        test: Test,
+        d: Slot,
+        other: Slot,
+    },
     /// Packed halves: one predicate for each half.
-    SetPacked { low: Test, high: Test, bfloat: bool, d: Slot, other: Slot },
-    Set { test: Test, d: Slot, yes: u32 },
-    Select { d: Slot, a: Slot, b: Slot, p: Slot },
-    Select64 { d: Slot, a: Slot, b: Slot, p: Slot },
-    Slct { d: Slot, a: Slot, b: Slot, c: Slot, wide: bool, float: bool, ftz: bool },
-    CopyPredicate { d: Slot, a: Slot },
+    SetPacked {
+        low: Test,
+        high: Test,
+        bfloat: bool,
+        d: Slot,
+        other: Slot,
+    },
+    Set {
+        test: Test,
+        d: Slot,
+        yes: u32,
+    },
+    Select {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        p: Slot,
+    },
+    Select64 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        p: Slot,
+    },
+    Slct {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        wide: bool,
+        float: bool,
+        ftz: bool,
+    },
+    CopyPredicate {
+        d: Slot,
+        a: Slot,
+    },
 }
 
 const NO: Slot = u32::MAX;
@@ -113,9 +148,11 @@ impl Test {
             Domain::F32 => ordered(self.relation, &r.get(a).map(f), &r.get(b).map(f)),
             Domain::F32Ftz => ordered(self.relation, &r.get(a).map(|v| f(flush(v))), &r.get(b).map(|v| f(flush(v)))),
             Domain::F64 => ordered(self.relation, &r.get64(a).map(dbl), &r.get64(b).map(dbl)),
-            Domain::F16 => {
-                ordered(self.relation, &r.get(a).map(|v| half_to_f32(v & 0xffff)), &r.get(b).map(|v| half_to_f32(v & 0xffff)))
-            }
+            Domain::F16 => ordered(
+                self.relation,
+                &r.get(a).map(|v| half_to_f32(v & 0xffff)),
+                &r.get(b).map(|v| half_to_f32(v & 0xffff)),
+            ),
             Domain::Bf16 => ordered(self.relation, &r.get(a).map(|v| f(v << 16)), &r.get(b).map(|v| f(v << 16))),
         }
     }
@@ -274,7 +311,8 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
 
 fn set(form: &mut Form<'_, '_>, predicate: bool) -> Result<Op, Error> {
     let relation_name = form.need(&[
-        "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan",
+        "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num",
+        "nan",
     ])?;
     let join = match form.pick(&["and", "or", "xor"]) {
         None => Join::None,
@@ -318,7 +356,13 @@ fn set(form: &mut Form<'_, '_>, predicate: bool) -> Result<Op, Error> {
         Type::S32 => Domain::S32,
         Type::U64 | Type::B64 => Domain::U64,
         Type::S64 => Domain::S64,
-        Type::F32 => if ftz { Domain::F32Ftz } else { Domain::F32 },
+        Type::F32 => {
+            if ftz {
+                Domain::F32Ftz
+            } else {
+                Domain::F32
+            }
+        }
         Type::F64 => Domain::F64,
         Type::F16 | Type::F16x2 => Domain::F16,
         Type::Bf16 | Type::Bf16x2 => Domain::Bf16,

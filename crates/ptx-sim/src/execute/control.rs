@@ -4,7 +4,10 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Control {
     /// To `target`; lanes that part meet again at `meet` (`NONE`: not before they exit).
-    Branch { target: u32, meet: u32 },
+    Branch {
+        target: u32,
+        meet: u32,
+    },
     Exit,
     Trap,
 }

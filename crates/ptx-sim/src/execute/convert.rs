@@ -5,8 +5,8 @@
 
 use super::lanes::{Lanes, Registers, Slot, Vectors, map1, map2};
 use super::numbers::{
-    Format, Round, bfloat_to_f32, bits, bits64, d as dbl, f, f32_to_bfloat, f32_to_half, flush, half_to_f32, redirect, saturate,
-    to_f32,
+    Format, Round, bfloat_to_f32, bits, bits64, d as dbl, f, f32_to_bfloat, f32_to_half, flush, half_to_f32, redirect,
+    saturate, to_f32,
 };
 use crate::decode::form::Form;
 use crate::decode::types::Type;
@@ -21,19 +21,50 @@ pub(crate) enum Op {
     /// 32 bits sign-extended to 64.
     Sign(Slot, Slot),
     /// Low `bits` of a 32-bit slot, zero- or sign-extended, then cut to `keep` bits.
-    Extend { d: Slot, a: Slot, bits: u32, signed: bool, keep: u32 },
+    Extend {
+        d: Slot,
+        a: Slot,
+        bits: u32,
+        signed: bool,
+        keep: u32,
+    },
     HalfToF32(Slot, Slot),
     BfloatToF32(Slot, Slot),
     F32ToHalf(Slot, Slot),
     F32ToBfloat(Slot, Slot),
     /// Two floats packed, the first operand in the high half.
-    Pack { d: Slot, a: Slot, b: Slot, bfloat: bool, relu: bool },
+    Pack {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        bfloat: bool,
+        relu: bool,
+    },
     S32ToF32(Slot, Slot),
     U32ToF32(Slot, Slot),
     General(Box<General>),
-    PackGeneral { d: Slot, a: Slot, b: Slot, format: Format, round: Round, relu: bool, finite: bool },
-    UnpackHalves { d: Slot, a: Slot, format: Format, relu: bool },
-    PackIntegers { d: Slot, a: Slot, b: Slot, c: Slot, to: Type },
+    PackGeneral {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        format: Format,
+        round: Round,
+        relu: bool,
+        finite: bool,
+    },
+    UnpackHalves {
+        d: Slot,
+        a: Slot,
+        format: Format,
+        relu: bool,
+    },
+    PackIntegers {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        to: Type,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -93,7 +124,7 @@ impl General {
             } else {
                 i128::from(cut(raw, self.from.bits()))
             };
-            return self.from_integer(v);
+            return self.integer_result(v);
         }
         let mut v = match self.from {
             Type::F64 => dbl(raw),
@@ -128,7 +159,7 @@ impl General {
         }
     }
 
-    fn from_integer(&self, v: i128) -> u64 {
+    fn integer_result(&self, v: i128) -> u64 {
         let round = self.round.unwrap_or(Round::Nearest);
         match self.to {
             Type::F64 => integer_to_f64(v, round).to_bits(),
@@ -190,9 +221,12 @@ impl pulp::NullaryFnOnce for Run<'_> {
             Op::Extend { d, a, bits, signed, keep } => {
                 let shift = 32 - bits;
                 let kept = u32::MAX >> (32 - keep);
-                (d, map1(r.get(a), |v| {
-                    (if signed { ((v << shift) as i32 >> shift) as u32 } else { v << shift >> shift }) & kept
-                }))
+                (
+                    d,
+                    map1(r.get(a), |v| {
+                        (if signed { ((v << shift) as i32 >> shift) as u32 } else { v << shift >> shift }) & kept
+                    }),
+                )
             }
             Op::HalfToF32(d, a) => (d, map1(r.get(a), |v| bits(half_to_f32(v & 0xffff)))),
             Op::BfloatToF32(d, a) => (d, map1(r.get(a), |v| bits(bfloat_to_f32(v & 0xffff)))),
@@ -300,7 +334,9 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
     if !valid(to) || !valid(from) && !matches!(from, F16 | Bf16) || from == Tf32 {
         return form.unsupported(if valid(to) { from } else { to });
     }
-    if (to.is_float() && !from.is_float() && integer_round.is_some()) || (!to.is_float() && !from.is_float() && round.is_some()) {
+    if (to.is_float() && !from.is_float() && integer_round.is_some())
+        || (!to.is_float() && !from.is_float() && round.is_some())
+    {
         return form.error("this rounding does not fit the types");
     }
     let narrowing = to.is_float() && from.is_float() && to.bits() < from.bits() || to == Tf32;

@@ -13,29 +13,77 @@ use crate::error::Error;
 #[inline(always)]
 fn minimum(a: u32, b: u32) -> u32 {
     let (x, y) = (f(a), f(b));
-    let r = if x < y { a } else if y < x { b } else { a | b };
-    let r = if x.is_nan() { b } else if y.is_nan() { a } else { r };
+    let r = if x < y {
+        a
+    } else if y < x {
+        b
+    } else {
+        a | b
+    };
+    let r = if x.is_nan() {
+        b
+    } else if y.is_nan() {
+        a
+    } else {
+        r
+    };
     bits(f(r))
 }
 #[inline(always)]
 fn maximum(a: u32, b: u32) -> u32 {
     let (x, y) = (f(a), f(b));
-    let r = if x > y { a } else if y > x { b } else { a & b };
-    let r = if x.is_nan() { b } else if y.is_nan() { a } else { r };
+    let r = if x > y {
+        a
+    } else if y > x {
+        b
+    } else {
+        a & b
+    };
+    let r = if x.is_nan() {
+        b
+    } else if y.is_nan() {
+        a
+    } else {
+        r
+    };
     bits(f(r))
 }
 #[inline(always)]
 fn minimum64(a: u64, b: u64) -> u64 {
     let (x, y) = (dbl(a), dbl(b));
-    let r = if x < y { a } else if y < x { b } else { a | b };
-    let r = if x.is_nan() { b } else if y.is_nan() { a } else { r };
+    let r = if x < y {
+        a
+    } else if y < x {
+        b
+    } else {
+        a | b
+    };
+    let r = if x.is_nan() {
+        b
+    } else if y.is_nan() {
+        a
+    } else {
+        r
+    };
     bits64(dbl(r))
 }
 #[inline(always)]
 fn maximum64(a: u64, b: u64) -> u64 {
     let (x, y) = (dbl(a), dbl(b));
-    let r = if x > y { a } else if y > x { b } else { a & b };
-    let r = if x.is_nan() { b } else if y.is_nan() { a } else { r };
+    let r = if x > y {
+        a
+    } else if y > x {
+        b
+    } else {
+        a & b
+    };
+    let r = if x.is_nan() {
+        b
+    } else if y.is_nan() {
+        a
+    } else {
+        r
+    };
     bits64(dbl(r))
 }
 
@@ -124,17 +172,59 @@ enum Directed {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    One { f: Unary, d: Slot, a: Slot, ftz: bool },
-    Two { f: Binary, d: Slot, a: Slot, b: Slot, ftz: bool, sat: bool },
-    Fma { d: Slot, a: Slot, b: Slot, c: Slot },
-    FmaMode { d: Slot, a: Slot, b: Slot, c: Slot, ftz: bool, sat: bool },
+    One {
+        f: Unary,
+        d: Slot,
+        a: Slot,
+        ftz: bool,
+    },
+    Two {
+        f: Binary,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        ftz: bool,
+        sat: bool,
+    },
+    Fma {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+    },
+    FmaMode {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        ftz: bool,
+        sat: bool,
+    },
     One64(Unary64, Slot, Slot),
     Two64(Binary64, Slot, Slot, Slot),
-    Fma64 { d: Slot, a: Slot, b: Slot, c: Slot },
+    Fma64 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+    },
     /// Any rounding other than to nearest.
     Round(Box<Rounded>),
-    Three { least: bool, nan: bool, d: Slot, a: Slot, b: Slot, c: Slot, ftz: bool },
-    Test { class: Class, d: Slot, a: Slot, wide: bool },
+    Three {
+        least: bool,
+        nan: bool,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        ftz: bool,
+    },
+    Test {
+        class: Class,
+        d: Slot,
+        a: Slot,
+        wide: bool,
+    },
 }
 
 #[derive(Clone, Debug)]

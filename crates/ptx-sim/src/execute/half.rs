@@ -148,7 +148,16 @@ pub(crate) fn decode(form: &mut Form<'_, '_>, t: Type) -> Result<Op, Error> {
     let (f, sources) = match name {
         "add" | "sub" | "mul" => {
             sat = !bfloat && form.flag("sat");
-            (if name == "add" { Function::Add } else if name == "sub" { Function::Sub } else { Function::Mul }, 2)
+            (
+                if name == "add" {
+                    Function::Add
+                } else if name == "sub" {
+                    Function::Sub
+                } else {
+                    Function::Mul
+                },
+                2,
+            )
         }
         "fma" => {
             sat = !bfloat && form.flag("sat");

@@ -195,7 +195,16 @@ pub(crate) enum Op {
     Three(Ternary32, Slot, Slot, Slot, Slot),
     Three64(Ternary64, Slot, Slot, Slot, Slot),
     /// `d = a ± (b + carry)`, the carry read and written as asked; `b` inverted for subtraction.
-    Carry { wide: bool, subtract: bool, reads: bool, writes: bool, d: Slot, a: Slot, b: Slot, carry: Slot },
+    Carry {
+        wide: bool,
+        subtract: bool,
+        reads: bool,
+        writes: bool,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        carry: Slot,
+    },
 }
 
 struct Run<'a>(&'a Op, &'a mut Registers, u32);

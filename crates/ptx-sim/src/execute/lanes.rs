@@ -26,19 +26,6 @@ pub(crate) struct Registers {
     pub predicates: Vec<u32>,
 }
 
-#[inline(always)]
-pub(crate) fn blend<T: Copy>(old: &mut Lanes<T>, new: &Lanes<T>, mask: u32) {
-    if mask == u32::MAX {
-        *old = *new;
-    } else {
-        for i in 0..32 {
-            if mask >> i & 1 != 0 {
-                old[i] = new[i];
-            }
-        }
-    }
-}
-
 impl Registers {
     #[inline(always)]
     pub(crate) fn get(&self, s: Slot) -> &Lanes<u32> {
@@ -93,11 +80,7 @@ pub(crate) fn map1<A: Copy, R: Copy + Default>(a: &Lanes<A>, f: impl Fn(A) -> R)
 }
 
 #[inline(always)]
-pub(crate) fn map2<A: Copy, B: Copy, R: Copy + Default>(
-    a: &Lanes<A>,
-    b: &Lanes<B>,
-    f: impl Fn(A, B) -> R,
-) -> Lanes<R> {
+pub(crate) fn map2<A: Copy, B: Copy, R: Copy + Default>(a: &Lanes<A>, b: &Lanes<B>, f: impl Fn(A, B) -> R) -> Lanes<R> {
     let mut out = [R::default(); 32];
     for i in 0..32 {
         out[i] = f(a[i], b[i]);

@@ -147,10 +147,34 @@ pub(crate) enum Op {
     ShrU64(Slot, Slot, Slot),
     ShrS64(Slot, Slot, Slot),
     Three(Ternary32, Slot, Slot, Slot, Slot),
-    Lop3 { d: Slot, a: Slot, b: Slot, c: Slot, table: u8 },
-    Bfe64 { d: Slot, a: Slot, b: Slot, c: Slot, signed: bool },
-    Bfi { d: Slot, a: Slot, b: Slot, position: Slot, length: Slot, wide: bool },
-    Predicate { op: Binary32, d: Slot, a: (Slot, bool), b: (Slot, bool) },
+    Lop3 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        table: u8,
+    },
+    Bfe64 {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        signed: bool,
+    },
+    Bfi {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        position: Slot,
+        length: Slot,
+        wide: bool,
+    },
+    Predicate {
+        op: Binary32,
+        d: Slot,
+        a: (Slot, bool),
+        b: (Slot, bool),
+    },
 }
 
 struct Run<'a>(&'a Op, &'a mut Registers, u32);
@@ -273,8 +297,7 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
     let shift_mode = if matches!(name, "shf" | "bmsk" | "szext") { Some(form.need(&["clamp", "wrap"])?) } else { None };
     let left = if name == "shf" { form.need(&["l", "r"])? == "l" } else { false };
     let amount = name == "bfind" && form.flag("shiftamt");
-    let permutation =
-        if name == "prmt" { form.pick(&["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"]) } else { None };
+    let permutation = if name == "prmt" { form.pick(&["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"]) } else { None };
     let t = form.ty()?;
     match name {
         "and" | "or" | "xor" => {
@@ -285,7 +308,9 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
             };
             form.need_count(3)?;
             match t {
-                Pred => Ok(Op::Predicate { op: f, d: form.predicate_dst(0)?, a: form.predicate(1)?, b: form.predicate(2)? }),
+                Pred => {
+                    Ok(Op::Predicate { op: f, d: form.predicate_dst(0)?, a: form.predicate(1)?, b: form.predicate(2)? })
+                }
                 B16 | B32 => Ok(Op::Two(f, form.dst(0, t)?, form.src(1, t)?, form.src(2, t)?)),
                 B64 => {
                     let f = match f {
@@ -307,8 +332,12 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
                     let d = form.predicate_dst(0)?;
                     Ok(Op::Predicate { op: Binary32::Xor, d, a: form.predicate(1)?, b: (always, false) })
                 }
-                B16 => Ok(Op::One(if not { Unary32::Not16 } else { Unary32::Cnot32 }, form.dst(0, t)?, form.src(1, t)?)),
-                B32 => Ok(Op::One(if not { Unary32::Not32 } else { Unary32::Cnot32 }, form.dst(0, t)?, form.src(1, t)?)),
+                B16 => {
+                    Ok(Op::One(if not { Unary32::Not16 } else { Unary32::Cnot32 }, form.dst(0, t)?, form.src(1, t)?))
+                }
+                B32 => {
+                    Ok(Op::One(if not { Unary32::Not32 } else { Unary32::Cnot32 }, form.dst(0, t)?, form.src(1, t)?))
+                }
                 B64 => Ok(Op::One64(if not { Unary64::Not } else { Unary64::Cnot }, form.dst(0, t)?, form.src(1, t)?)),
                 _ => form.unsupported(t),
             }

@@ -97,7 +97,12 @@ const LINE_LIMIT: usize = 1 << 20;
 
 impl Machine<'_> {
     pub(crate) fn accessor(&self, strong: bool) -> Accessor {
-        Accessor { block: self.block, fence: *self.fence, strong, single: self.launch.single_block || !self.launch.check_global_races }
+        Accessor {
+            block: self.block,
+            fence: *self.fence,
+            strong,
+            single: self.launch.single_block || !self.launch.check_global_races,
+        }
     }
 
     /// Counts a global access: one request, and the 32-byte sectors and lines it touches.

@@ -223,15 +223,11 @@ impl Op {
         for (reg, out) in out.iter_mut().enumerate().take(self.d.len()) {
             for (lane, out) in out.iter_mut().enumerate() {
                 let (row, column) = (lane / 4 + 8 * (reg >> 1), 2 * (lane % 4) + (reg & 1));
-                let sum: i64 = (0..self.k)
-                    .map(|k| i64::from(a[row * self.k + k]) * i64::from(b[k * N + column]))
-                    .sum::<i64>()
-                    + i64::from(r.get(self.c[reg])[lane] as i32);
-                *out = if self.saturate {
-                    sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32
-                } else {
-                    sum as u32
-                };
+                let sum: i64 =
+                    (0..self.k).map(|k| i64::from(a[row * self.k + k]) * i64::from(b[k * N + column])).sum::<i64>()
+                        + i64::from(r.get(self.c[reg])[lane] as i32);
+                *out =
+                    if self.saturate { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32 } else { sum as u32 };
             }
         }
         for (v, &slot) in out.iter().zip(&self.d) {
@@ -264,14 +260,20 @@ impl Op {
         let mut out = [[0u32; 32]; 8];
         for q in 0..4 {
             let lane_of = |i: usize| if i < 4 { 4 * q + i } else { 16 + 4 * q + i - 4 };
-            let half = |slots: &[Slot], lane: usize, i: usize| half_to_f32(r.get(slots[i / 2])[lane] >> (16 * (i & 1)) & 0xffff);
+            let half = |slots: &[Slot], lane: usize, i: usize| {
+                half_to_f32(r.get(slots[i / 2])[lane] >> (16 * (i & 1)) & 0xffff)
+            };
             let mut a = [[0f64; 4]; 8];
             let mut b = [[0f64; 8]; 4];
             for i in 0..8 {
                 let high = i / 4 * 4;
                 for e in 0..4 {
                     let x = f64::from(half(&self.a, lane_of(i), e));
-                    if a_column { a[e + high][i % 4] = x } else { a[i][e] = x }
+                    if a_column {
+                        a[e + high][i % 4] = x
+                    } else {
+                        a[i][e] = x
+                    }
                     let y = f64::from(half(&self.b, lane_of(i), e));
                     if b_column { b[e][i] = y } else { b[i % 4][e + high] = y }
                 }
@@ -279,10 +281,8 @@ impl Op {
             let product = |row: usize, column: usize, c: f64| (0..4).fold(c, |s, k| s + a[row][k] * b[k][column]);
             for i in 0..8 {
                 let lane = lane_of(i);
-                let place = |e: usize, wide: bool| if wide {
-                    ((i & 1) + (e & 2) + i / 4 * 4, (e & 4) + (i & 2) + (e & 1))
-                } else {
-                    (i, e)
+                let place = |e: usize, wide: bool| {
+                    if wide { ((i & 1) + (e & 2) + i / 4 * 4, (e & 4) + (i & 2) + (e & 1)) } else { (i, e) }
                 };
                 for e in 0..8 {
                     let wide = self.c_type == Type::F32;
@@ -317,9 +317,8 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
     use Type::*;
     form.need(&["sync"])?;
     form.need(&["aligned"])?;
-    let shape = form.need(&[
-        "m16n8k16", "m16n8k8", "m16n8k4", "m16n8k32", "m16n8k64", "m8n8k4", "m8n8k16", "m8n8k32",
-    ])?;
+    let shape =
+        form.need(&["m16n8k16", "m16n8k8", "m16n8k4", "m16n8k32", "m16n8k64", "m8n8k4", "m8n8k16", "m8n8k32"])?;
     form.flag("kind::f8f6f4");
     let layout = |name: &str| name == "col";
     let [a_layout, b_layout] = form.layouts();

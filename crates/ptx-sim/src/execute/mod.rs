@@ -115,12 +115,14 @@ impl Operation {
 /// Decodes one instruction that is not control flow.
 pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Operation, Error> {
     Ok(match form.name() {
-        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "abs" | "neg" | "min" | "max" | "addc" | "subc" | "sad"
-        | "mul24" | "mad24" | "rcp" | "sqrt" | "copysign" | "testp" => arithmetic(form)?,
+        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "abs" | "neg" | "min" | "max" | "addc" | "subc"
+        | "sad" | "mul24" | "mad24" | "rcp" | "sqrt" | "copysign" | "testp" => arithmetic(form)?,
         "ex2" | "tanh" | "lg2" | "sin" | "cos" | "rsqrt" => {
             let t = form.ty()?;
             match t {
-                Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 => Operation::Half(Box::new(half::decode(form, t)?)),
+                Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 => {
+                    Operation::Half(Box::new(half::decode(form, t)?))
+                }
                 Type::F64 if form.name() == "rsqrt" => {
                     form.need(&["approx"])?;
                     form.flag("ftz");
@@ -131,8 +133,8 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Operation, Error> {
             }
         }
         "dp4a" | "dp2a" => Operation::Integer(integer::decode_dot(form)?),
-        "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "prmt" | "bfe" | "bfi" | "brev" | "popc"
-        | "clz" | "bfind" | "bmsk" | "szext" | "fns" => Operation::Logic(logic::decode(form)?),
+        "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "prmt" | "bfe" | "bfi" | "brev"
+        | "popc" | "clz" | "bfind" | "bmsk" | "szext" | "fns" => Operation::Logic(logic::decode(form)?),
         "setp" | "set" | "selp" | "slct" => Operation::Compare(compare::decode(form)?),
         "cvt" => Operation::Convert(convert::decode(form)?),
         "mov" | "cvta" | "isspacep" | "prefetch" | "prefetchu" | "nanosleep" | "pmevent" | "griddepcontrol"
@@ -141,7 +143,9 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Operation, Error> {
         "st" => Operation::Store(Box::new(access::decode_store(form)?)),
         "atom" | "red" => Operation::Atomic(Box::new(atomic::decode(form)?)),
         "cp" => Operation::AsyncCopy(Box::new(async_copy::decode(form)?)),
-        "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => Operation::Warp(Box::new(warp_ops::decode(form)?)),
+        "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
+            Operation::Warp(Box::new(warp_ops::decode(form)?))
+        }
         "ldmatrix" | "stmatrix" | "movmatrix" => Operation::MatrixLoad(Box::new(matrix_load::decode(form)?)),
         "mma" => Operation::Mma(Box::new(mma::decode(form)?)),
         "bar" | "barrier" | "membar" | "fence" => match barrier::decode(form)? {

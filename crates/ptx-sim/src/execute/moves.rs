@@ -14,15 +14,45 @@ use crate::parse::ast::Operand;
 pub(crate) enum Op {
     Copy(Slot, Slot),
     Copy64(Slot, Slot),
-    CopyPredicate { d: Slot, a: Slot, negated: bool },
+    CopyPredicate {
+        d: Slot,
+        a: Slot,
+        negated: bool,
+    },
     /// 32-bit slots of `bits` each into one of 32 or 64 bits, lowest first.
-    Pack { d: Slot, wide: bool, bits: u32, from: Vec<Slot> },
-    Unpack { a: Slot, wide: bool, bits: u32, to: Vec<Slot> },
+    Pack {
+        d: Slot,
+        wide: bool,
+        bits: u32,
+        from: Vec<Slot>,
+    },
+    Unpack {
+        a: Slot,
+        wide: bool,
+        bits: u32,
+        to: Vec<Slot>,
+    },
     /// Adds (or subtracts) the window of a space.
-    Convert { d: Slot, a: Slot, delta: u64 },
-    IsSpace { p: Slot, a: Slot, wide: bool, space: Space },
-    Prefetch { address: Address, space: Space },
-    Clock { d: Slot, wide: bool, high: bool },
+    Convert {
+        d: Slot,
+        a: Slot,
+        delta: u64,
+    },
+    IsSpace {
+        p: Slot,
+        a: Slot,
+        wide: bool,
+        space: Space,
+    },
+    Prefetch {
+        address: Address,
+        space: Space,
+    },
+    Clock {
+        d: Slot,
+        wide: bool,
+        high: bool,
+    },
     Nothing,
 }
 

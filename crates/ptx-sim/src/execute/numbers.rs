@@ -89,15 +89,49 @@ pub(crate) fn to_f32(v: f64, round: Round) -> f32 {
         return n;
     }
     let above = f64::from(n) > v;
-    let down = |x: f32| if x == 0.0 { -f32::from_bits(1) } else if x > 0.0 { f(x.to_bits() - 1) } else { f(x.to_bits() + 1) };
-    let up = |x: f32| if x == 0.0 { f32::from_bits(1) } else if x > 0.0 { f(x.to_bits() + 1) } else { f(x.to_bits() - 1) };
+    let down = |x: f32| {
+        if x == 0.0 {
+            -f32::from_bits(1)
+        } else if x > 0.0 {
+            f(x.to_bits() - 1)
+        } else {
+            f(x.to_bits() + 1)
+        }
+    };
+    let up = |x: f32| {
+        if x == 0.0 {
+            f32::from_bits(1)
+        } else if x > 0.0 {
+            f(x.to_bits() + 1)
+        } else {
+            f(x.to_bits() - 1)
+        }
+    };
     match round {
         Round::Nearest | Round::Away => n,
         Round::Zero if above && v > 0.0 => down(n),
-        Round::Zero if !above && v < 0.0 => if n == 0.0 { -0.0 } else { up(n) },
+        Round::Zero if !above && v < 0.0 => {
+            if n == 0.0 {
+                -0.0
+            } else {
+                up(n)
+            }
+        }
         Round::Zero => n,
-        Round::Down => if above { down(n) } else { n },
-        Round::Up => if above { n } else if n == 0.0 && v < 0.0 { n } else { up(n) },
+        Round::Down => {
+            if above {
+                down(n)
+            } else {
+                n
+            }
+        }
+        Round::Up => {
+            if above {
+                n
+            } else {
+                up(n)
+            }
+        }
     }
 }
 
@@ -121,8 +155,24 @@ pub(crate) fn redirect(n: f64, error: f64, round: Round) -> f64 {
     if error == 0.0 || n.is_nan() || round == Round::Nearest || error.is_nan() {
         return n;
     }
-    let lower = |x: f64| if x == 0.0 { -f64::from_bits(1) } else if x > 0.0 { d(x.to_bits() - 1) } else { d(x.to_bits() + 1) };
-    let upper = |x: f64| if x == 0.0 { f64::from_bits(1) } else if x > 0.0 { d(x.to_bits() + 1) } else { d(x.to_bits() - 1) };
+    let lower = |x: f64| {
+        if x == 0.0 {
+            -f64::from_bits(1)
+        } else if x > 0.0 {
+            d(x.to_bits() - 1)
+        } else {
+            d(x.to_bits() + 1)
+        }
+    };
+    let upper = |x: f64| {
+        if x == 0.0 {
+            f64::from_bits(1)
+        } else if x > 0.0 {
+            d(x.to_bits() + 1)
+        } else {
+            d(x.to_bits() - 1)
+        }
+    };
     match round {
         Round::Down if error < 0.0 => lower(n),
         Round::Up if error > 0.0 => upper(n),
@@ -202,7 +252,13 @@ impl Format {
     /// Encodes with one rounding; `finite` keeps overflow at the largest number.
     pub(crate) fn encode(self, v: f64, round: Round, finite: bool) -> u32 {
         let width = 1 + self.exponent + self.mantissa;
-        let nan = if width == 16 { NAN16 } else if width == 8 { 0x7f } else { (1 << (width - 1)) - 1 };
+        let nan = if width == 16 {
+            NAN16
+        } else if width == 8 {
+            0x7f
+        } else {
+            (1 << (width - 1)) - 1
+        };
         if v.is_nan() {
             return nan;
         }
@@ -275,7 +331,10 @@ mod tests {
         for h in 0..=0xffffu32 {
             let expected = half::f16::from_bits(h as u16).to_f32();
             let got = half_to_f32(h);
-            assert!(got == expected && got.is_sign_negative() == expected.is_sign_negative() || got.is_nan() && expected.is_nan());
+            assert!(
+                got == expected && got.is_sign_negative() == expected.is_sign_negative()
+                    || got.is_nan() && expected.is_nan()
+            );
             if !expected.is_nan() {
                 assert_eq!(f32_to_half(expected), h);
                 assert_eq!(Format::HALF.encode(f64::from(expected), Round::Nearest, false), h);

@@ -70,7 +70,9 @@ pub(crate) fn check_members(members: &Lanes<u32>, live: u32, active: u32) -> Ste
     Err(Trap::new(
         FaultKind::WarpSyncMask,
         lane,
-        format!("the mask names lanes {named:#010x}, lanes {active:#010x} execute the instruction, {live:#010x} have not exited"),
+        format!(
+            "the mask names lanes {named:#010x}, lanes {active:#010x} execute the instruction, {live:#010x} have not exited"
+        ),
     ))
 }
 
@@ -242,7 +244,15 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
             }
             form.need_count(5)?;
             let (d, p) = pair(form, B32)?;
-            Ok(Op::Shuffle { mode, d, p, a: form.src(1, B32)?, b: form.src(2, B32)?, c: form.src(3, B32)?, members: form.src(4, B32)? })
+            Ok(Op::Shuffle {
+                mode,
+                d,
+                p,
+                a: form.src(1, B32)?,
+                b: form.src(2, B32)?,
+                c: form.src(3, B32)?,
+                members: form.src(4, B32)?,
+            })
         }
         "vote" => {
             if !form.flag("sync") {

@@ -39,7 +39,8 @@ pub(crate) struct Allocation {
 
 fn zeroed(words: u64) -> Result<Words, Error> {
     let words = usize::try_from(words).map_err(|_| Error::Memory(format!("{words} words are too many")))?;
-    bytemuck::allocation::try_zeroed_slice_box(words).map_err(|()| Error::Memory(format!("no memory for {words} words")))
+    bytemuck::allocation::try_zeroed_slice_box(words)
+        .map_err(|()| Error::Memory(format!("no memory for {words} words")))
 }
 
 pub(crate) struct GlobalMemory {
@@ -122,8 +123,12 @@ impl GlobalMemory {
         let (index, start) = split(at);
         match self.allocations.get(index) {
             Some(a) if a.freed => Err(Error::Memory(format!("{address:#x} was freed"))),
-            Some(a) if split(address).0 == index && start.checked_add(len).is_some_and(|end| end <= a.bytes) => Ok((a, start)),
-            Some(a) => Err(Error::Memory(format!("bytes {offset}..{} of {} bytes", offset.saturating_add(len), a.bytes))),
+            Some(a) if split(address).0 == index && start.checked_add(len).is_some_and(|end| end <= a.bytes) => {
+                Ok((a, start))
+            }
+            Some(a) => {
+                Err(Error::Memory(format!("bytes {offset}..{} of {} bytes", offset.saturating_add(len), a.bytes)))
+            }
             None => Err(Error::Memory(format!("{address:#x} is no allocation"))),
         }
     }
@@ -193,7 +198,9 @@ impl GlobalMemory {
         let (index, offset) = split(address);
         match self.allocations.get(index) {
             Some(a) if offset + len <= a.bytes && !a.freed => Ok((a, offset)),
-            other => Err(if other.is_some_and(|a| a.freed) { FaultKind::UseAfterFree } else { FaultKind::OutOfBoundsGlobal }),
+            other => {
+                Err(if other.is_some_and(|a| a.freed) { FaultKind::UseAfterFree } else { FaultKind::OutOfBoundsGlobal })
+            }
         }
     }
 
@@ -229,7 +236,14 @@ impl GlobalMemory {
 
     /// Records and checks that `block` (from 1) reads words; `Err` holds the other block.
     #[inline(always)]
-    pub(crate) fn note_read(&self, a: &Allocation, first: usize, count: usize, bytes: u32, me: Accessor) -> Result<(), u32> {
+    pub(crate) fn note_read(
+        &self,
+        a: &Allocation,
+        first: usize,
+        count: usize,
+        bytes: u32,
+        me: Accessor,
+    ) -> Result<(), u32> {
         if a.read_only {
             return Ok(());
         }
@@ -276,7 +290,14 @@ impl GlobalMemory {
 
     /// Records and checks that a block writes bytes (one bit each) of words.
     #[inline(always)]
-    pub(crate) fn note_write(&self, a: &Allocation, first: usize, count: usize, bytes: u32, me: Accessor) -> Result<(), u32> {
+    pub(crate) fn note_write(
+        &self,
+        a: &Allocation,
+        first: usize,
+        count: usize,
+        bytes: u32,
+        me: Accessor,
+    ) -> Result<(), u32> {
         if me.single {
             return Ok(());
         }

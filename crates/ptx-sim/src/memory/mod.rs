@@ -24,7 +24,8 @@ pub(crate) enum Space {
 
 /// Space and offset of a generic address.
 pub(crate) fn resolve(address: u64) -> Option<(Space, u64)> {
-    for (window, space) in [(SHARED_WINDOW, Space::Shared), (LOCAL_WINDOW, Space::Local), (PARAM_WINDOW, Space::Param)] {
+    for (window, space) in [(SHARED_WINDOW, Space::Shared), (LOCAL_WINDOW, Space::Local), (PARAM_WINDOW, Space::Param)]
+    {
         if (window..window + WINDOW_SIZE).contains(&address) {
             return Some((space, address - window));
         }

@@ -89,7 +89,10 @@ impl SharedMemory {
         self.write_thread.resize(words, 0);
         self.byte_time.clear();
         self.byte_thread.clear();
-        if self.now > TIME_LIMIT / 2 || self.read_mark.len() != warps || self.read_mark.first().is_some_and(|m| m.len() != words) {
+        if self.now > TIME_LIMIT / 2
+            || self.read_mark.len() != warps
+            || self.read_mark.first().is_some_and(|m| m.len() != words)
+        {
             self.now = 1;
             self.read_mark.clear();
             self.read_mark.resize_with(warps, || vec![0; words]);
@@ -149,7 +152,8 @@ impl SharedMemory {
     /// Lanes of a warp met in a `.sync` instruction.
     #[inline]
     pub(crate) fn warp_sync(&mut self, warp: usize, mask: u32) {
-        if !self.dirty && self.lane_sync[warp][mask.trailing_zeros() as usize & 31] + 1 == self.now && mask == u32::MAX {
+        if !self.dirty && self.lane_sync[warp][mask.trailing_zeros() as usize & 31] + 1 == self.now && mask == u32::MAX
+        {
             return;
         }
         let at = self.tick();
@@ -227,7 +231,14 @@ impl SharedMemory {
 
     /// Checks and records a read of `bytes` bytes at `at`, which lie inside.
     #[inline(always)]
-    pub(crate) fn read(&mut self, warp: usize, lane: u32, at: usize, bytes: usize, strong: bool) -> Result<(), Conflict> {
+    pub(crate) fn read(
+        &mut self,
+        warp: usize,
+        lane: u32,
+        at: usize,
+        bytes: usize,
+        strong: bool,
+    ) -> Result<(), Conflict> {
         let (first, last) = (at >> 2, (at + bytes - 1) >> 2);
         let threshold = self.threshold[warp];
         let mut late = false;
@@ -295,22 +306,26 @@ impl SharedMemory {
                 t => (t, self.write_thread[word]),
             };
             match time {
-                UNWRITTEN => {
-                    if self.checks.uninitialised && self.unwritten.is_none() {
-                        self.unwritten = Some((lane, format!("shared byte {byte:#x} is read before it is written")));
-                    }
+                UNWRITTEN if self.checks.uninitialised && self.unwritten.is_none() => {
+                    self.unwritten = Some((lane, format!("shared byte {byte:#x} is read before it is written")));
                 }
+                UNWRITTEN => {}
                 ASYNC => {
                     return Err(Conflict {
                         kind: FaultKind::AsyncCopyNotWaited,
-                        detail: format!("shared byte {byte:#x} is read while a copy by thread {thread} is not waited for"),
+                        detail: format!(
+                            "shared byte {byte:#x} is read while a copy by thread {thread} is not waited for"
+                        ),
                     });
                 }
                 _ if !self.checks.races || strong && thread == ATOMIC => {}
                 _ if !self.ordered(warp, lane, time, thread) => {
                     return Err(Conflict {
                         kind: FaultKind::RaceShared,
-                        detail: format!("shared byte {byte:#x} is read, {} wrote it, nothing orders the two", who(thread)),
+                        detail: format!(
+                            "shared byte {byte:#x} is read, {} wrote it, nothing orders the two",
+                            who(thread)
+                        ),
                     });
                 }
                 _ => {}
@@ -373,7 +388,15 @@ impl SharedMemory {
     }
 
     #[inline(never)]
-    fn write_late(&mut self, warp: usize, lane: u32, at: usize, bytes: usize, strong: bool, same: bool) -> Result<(), Conflict> {
+    fn write_late(
+        &mut self,
+        warp: usize,
+        lane: u32,
+        at: usize,
+        bytes: usize,
+        strong: bool,
+        same: bool,
+    ) -> Result<(), Conflict> {
         for byte in at..at + bytes {
             let word = byte >> 2;
             let (time, thread) = match self.write_time[word] {
@@ -383,7 +406,10 @@ impl SharedMemory {
             if time == ASYNC {
                 return Err(Conflict {
                     kind: FaultKind::AsyncCopyOverwritten,
-                    detail: format!("shared byte {byte:#x} is written while a copy by {} is not waited for", who(thread)),
+                    detail: format!(
+                        "shared byte {byte:#x} is written while a copy by {} is not waited for",
+                        who(thread)
+                    ),
                 });
             }
             if !self.checks.races || same {
@@ -393,7 +419,10 @@ impl SharedMemory {
             if !excused && !self.ordered(warp, lane, time, thread) {
                 return Err(Conflict {
                     kind: FaultKind::RaceShared,
-                    detail: format!("shared byte {byte:#x} is written, {} wrote it too, nothing orders the two", who(thread)),
+                    detail: format!(
+                        "shared byte {byte:#x} is written, {} wrote it too, nothing orders the two",
+                        who(thread)
+                    ),
                 });
             }
             for other in 0..self.warps {
@@ -404,7 +433,10 @@ impl SharedMemory {
                     if mark != 0 && !self.ordered(warp, lane, mark >> 5, reader) {
                         return Err(Conflict {
                             kind: FaultKind::RaceShared,
-                            detail: format!("shared byte {byte:#x} is written, {} reads it, nothing orders the two", who(reader)),
+                            detail: format!(
+                                "shared byte {byte:#x} is written, {} reads it, nothing orders the two",
+                                who(reader)
+                            ),
                         });
                     }
                 }

@@ -68,7 +68,12 @@ pub(crate) enum Statement {
     Close,
     Label(String, u32),
     /// Name prefix, count (`None`: the single name), bits (1 for predicates).
-    Registers { name: String, count: Option<u32>, bits: u32, line: u32 },
+    Registers {
+        name: String,
+        count: Option<u32>,
+        bits: u32,
+        line: u32,
+    },
     Variable(Variable),
     /// A named list of labels for `brx.idx`.
     BranchTargets(String, Vec<String>),

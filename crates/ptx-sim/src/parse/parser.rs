@@ -452,8 +452,15 @@ impl<'a> Parser<'a> {
                 Kind::Word(".reqntid") => function.required_threads = Some(self.triple()?),
                 Kind::Word(".maxntid") => function.maximum_threads = Some(self.triple()?),
                 Kind::Word(".pragma") => self.pragma()?,
-                Kind::Word(".minnctapersm" | ".maxnctapersm" | ".maxnreg" | ".reqnctapercluster" | ".maxclusterrank"
-                | ".abi_preserve" | ".abi_preserve_control") => {
+                Kind::Word(
+                    ".minnctapersm"
+                    | ".maxnctapersm"
+                    | ".maxnreg"
+                    | ".reqnctapercluster"
+                    | ".maxclusterrank"
+                    | ".abi_preserve"
+                    | ".abi_preserve_control",
+                ) => {
                     self.triple()?;
                 }
                 Kind::Word(".noreturn" | ".explicitcluster" | ".blocksareclusters" | ".unified") => {

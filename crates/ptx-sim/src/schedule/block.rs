@@ -206,7 +206,14 @@ impl Block {
         Stop { trap: Trap::new(FaultKind::Deadlock, 0, "no thread of the block can go on"), pc: 0, warp: 0 }
     }
 
-    fn run_warp(&mut self, launch: &Launch<'_>, tally: &mut Tally, warp: usize, path: usize, slice: u64) -> Result<(), Stop> {
+    fn run_warp(
+        &mut self,
+        launch: &Launch<'_>,
+        tally: &mut Tally,
+        warp: usize,
+        path: usize,
+        slice: u64,
+    ) -> Result<(), Stop> {
         let code = &launch.program.code[..];
         let mut path = path;
         let thread = &mut self.threads[warp];
@@ -292,7 +299,11 @@ impl Block {
                     Control::Trap => {
                         if active != 0 {
                             let lane = active.trailing_zeros();
-                            return Err(Stop { trap: Trap::new(FaultKind::Trap, lane, "the kernel stopped itself"), pc: at, warp });
+                            return Err(Stop {
+                                trap: Trap::new(FaultKind::Trap, lane, "the kernel stopped itself"),
+                                pc: at,
+                                warp,
+                            });
                         }
                         pc += 1;
                     }
@@ -386,7 +397,9 @@ impl Block {
         }
         let holds = match op.kind {
             Kind::Sync | Kind::Arrive => 0,
-            Kind::Popc { p: (p, negated), .. } | Kind::And { p: (p, negated), .. } | Kind::Or { p: (p, negated), .. } => {
+            Kind::Popc { p: (p, negated), .. }
+            | Kind::And { p: (p, negated), .. }
+            | Kind::Or { p: (p, negated), .. } => {
                 let v = registers.predicate(p);
                 (if negated { !v } else { v }) & lanes
             }

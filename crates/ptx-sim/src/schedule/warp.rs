@@ -68,7 +68,15 @@ impl Thread {
 
     /// Lanes of `path` part: `taken` goes to `target`, the others to `next`; `first_taken` says which side runs first.
     /// Returns the path to go on with.
-    pub(super) fn part(&mut self, path: usize, taken: u32, target: u32, next: u32, meet: u32, first_taken: bool) -> usize {
+    pub(super) fn part(
+        &mut self,
+        path: usize,
+        taken: u32,
+        target: u32,
+        next: u32,
+        meet: u32,
+        first_taken: bool,
+    ) -> usize {
         let Path { mask, meet: own, parent, .. } = self.paths[path];
         let sides = [(target, taken), (next, mask & !taken)];
         if meet == NONE || meet == own {
