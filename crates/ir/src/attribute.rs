@@ -8,6 +8,9 @@ use mlir_sys::*;
 use crate::text::{collect, read_string};
 use crate::{Context, Type};
 
+/// Literals that expand to more are not read: a few bytes of text can say any number of elements.
+const MAX_DENSE_BYTES: usize = 1 << 30;
+
 /// An attribute; unique in its session, compared by identity.
 #[derive(Clone, Copy)]
 pub struct Attribute<'s> {
@@ -145,7 +148,7 @@ impl<'s> Attribute<'s> {
         }
     }
 
-    /// Raw little-endian bytes of a dense elements attribute (a splat is expanded), `i1` one a byte.
+    /// Raw little-endian bytes of a dense elements attribute (a splat is expanded), `i1` one a byte; none above 1 GiB.
     pub fn dense_bytes(self) -> Option<Vec<u8>> {
         unsafe {
             if !mlirAttributeIsADenseElements(self.raw) {
@@ -153,7 +156,10 @@ impl<'s> Attribute<'s> {
             }
             let ty = Type::from_raw(mlirAttributeGetType(self.raw));
             let element = ty.element()?.dtype()?;
-            let count = usize::try_from(mlirElementsAttrGetNumElements(self.raw)).ok()?;
+            let shape =
+                ty.tensor_shape()?.into_iter().map(|size| usize::try_from(size?).ok()).collect::<Option<Vec<_>>>()?;
+            let count =
+                tenon_tensor::byte_count(element, &shape).filter(|bytes| *bytes <= MAX_DENSE_BYTES)? / element.size();
             if element == tenon_tensor::DType::Bool {
                 if mlirDenseElementsAttrIsSplat(self.raw) {
                     return Some(vec![mlirDenseElementsAttrGetBoolSplatValue(self.raw) as u8; count]);

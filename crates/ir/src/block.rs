@@ -75,8 +75,23 @@ impl<'m> Block<'m> {
     }
 
     /// Appends an argument.
-    pub fn add_argument(self, ty: Type<'_>, location: Location<'_>) -> Value<'m> {
-        unsafe { Value::from_raw(mlirBlockAddArgument(self.raw, ty.to_raw(), location.to_raw()), self.core) }
+    ///
+    /// # Errors
+    /// A type or location of another session.
+    pub fn add_argument(self, ty: Type<'_>, location: Location<'_>) -> Result<Value<'m>, IrError> {
+        let context = self.core.context();
+        if !context.owns(ty.context()) {
+            return Err(IrError::ForeignObject("a type"));
+        }
+        if !context.owns(location.context()) {
+            return Err(IrError::ForeignObject("a location"));
+        }
+        Ok(unsafe { Value::from_raw(mlirBlockAddArgument(self.raw, ty.to_raw(), location.to_raw()), self.core) })
+    }
+
+    /// Whether another block is in the same region.
+    pub fn same_region(self, other: Block<'_>) -> bool {
+        unsafe { mlirRegionEqual(mlirBlockGetParentRegion(self.raw), mlirBlockGetParentRegion(other.raw)) }
     }
 
     /// The operation whose region it is in.
@@ -132,9 +147,16 @@ impl<'m> Region<'m> {
     }
 
     /// Appends a block with arguments.
+    ///
+    /// # Errors
+    /// A type or location of another session.
     pub fn append_block(self, arguments: &[(Type<'_>, Location<'_>)]) -> Result<Block<'m>, IrError> {
-        if arguments.windows(2).any(|pair| !pair[0].0.context().owns(pair[1].0.context())) {
+        let context = self.core.context();
+        if arguments.iter().any(|(ty, _)| !context.owns(ty.context())) {
             return Err(IrError::ForeignObject("a type"));
+        }
+        if arguments.iter().any(|(_, location)| !context.owns(location.context())) {
+            return Err(IrError::ForeignObject("a location"));
         }
         let types: Vec<_> = arguments.iter().map(|(ty, _)| ty.to_raw()).collect();
         let locations: Vec<_> = arguments.iter().map(|(_, location)| location.to_raw()).collect();

@@ -36,8 +36,8 @@ impl<'m> Builder<'m> {
 
     /// The same place with another location.
     pub fn with_location(self, location: Location<'_>) -> Self {
-        // SAFETY: a location lives as long as its context; one of another context is not taken.
         let location = if self.context.owns(location.context()) {
+            // SAFETY: a location lives as long as its context, which is this one.
             unsafe { Location::from_raw(location.to_raw()) }
         } else {
             self.location
@@ -75,8 +75,8 @@ impl<'m> Builder<'m> {
             attributes: Vec::new(),
             successors: Vec::new(),
             regions: 0,
-            infer: false,
             foreign: None,
+            erased: None,
         }
     }
 }
@@ -90,8 +90,8 @@ pub struct OpBuilder<'m, 'a> {
     attributes: Vec<(&'a str, MlirAttribute)>,
     successors: Vec<MlirBlock>,
     regions: usize,
-    infer: bool,
     foreign: Option<&'static str>,
+    erased: Option<&'static str>,
 }
 
 impl<'m> OpBuilder<'m, '_> {
@@ -99,6 +99,9 @@ impl<'m> OpBuilder<'m, '_> {
     pub fn operands(mut self, values: &[Value<'m>]) -> Self {
         if values.iter().any(|value| !std::ptr::eq::<ModuleCore>(value.core(), self.builder.block.core())) {
             self.foreign = Some("an operand");
+        }
+        if values.iter().any(|value| !value.is_attached()) {
+            self.erased = Some("an operand");
         }
         self.operands.extend(values.iter().map(|value| value.to_raw()));
         self
@@ -113,14 +116,11 @@ impl<'m> OpBuilder<'m, '_> {
         self
     }
 
-    /// Lets MLIR infer the result types, for operations that can.
-    pub fn infer_results(mut self) -> Self {
-        self.infer = true;
-        self
-    }
-
     /// Appends block successors.
     pub fn successors(mut self, blocks: &[Block<'m>]) -> Self {
+        if blocks.iter().any(|block| !block.same_region(self.builder.block)) {
+            self.foreign = Some("a successor");
+        }
         self.successors.extend(blocks.iter().map(|block| block.to_raw()));
         self
     }
@@ -136,6 +136,15 @@ impl<'m> OpBuilder<'m, '_> {
         let context = self.builder.context;
         if let Some(what) = self.foreign {
             return Err(IrError::ForeignObject(what));
+        }
+        if let Some(what) = self.erased {
+            return Err(IrError::Erased(what));
+        }
+        if !self.builder.block.core().context().owns(context) {
+            return Err(IrError::ForeignObject("a block"));
+        }
+        if self.attributes.iter().any(|(name, _)| name.is_empty()) {
+            return Err(IrError::Text { what: "an attribute's name".to_owned(), reason: "it is empty" });
         }
         if !context.is_registered(self.name) {
             return Err(IrError::UnknownOperation(self.name.to_owned()));
@@ -157,9 +166,6 @@ impl<'m> OpBuilder<'m, '_> {
             mlirOperationStateAddSuccessors(&raw mut state, self.successors.len() as isize, self.successors.as_ptr());
             let regions: Vec<_> = (0..self.regions).map(|_| mlirRegionCreate()).collect();
             mlirOperationStateAddOwnedRegions(&raw mut state, regions.len() as isize, regions.as_ptr());
-            if self.infer {
-                mlirOperationStateEnableResultTypeInference(&raw mut state);
-            }
             let raw = mlirOperationCreate(&raw mut state);
             if raw.ptr.is_null() {
                 return Err(IrError::Build { name: self.name.to_owned(), diagnostics: Vec::<Diagnostic>::new() });

@@ -29,6 +29,13 @@ impl<'s> Context<'s> {
         self.raw.ptr == other.raw.ptr
     }
 
+    /// Objects that make up another object are of its session; the constructors that cannot fail say so by a panic, since what they would
+    /// make from objects of two sessions could outlive one of them.
+    #[track_caller]
+    fn expect_own(self, other: Context<'_>) {
+        assert!(self.owns(other), "an object of another MLIR session was given to a constructor");
+    }
+
     /// Whether a loaded dialect defines the operation.
     pub fn is_registered(self, operation: &str) -> bool {
         unsafe { mlirContextIsRegisteredOperation(self.raw, string_ref(operation)) }
@@ -61,9 +68,9 @@ impl<'s> Context<'s> {
         unsafe { Type::from_raw(mlirIndexTypeGet(self.raw)) }
     }
 
-    /// Signless integer of `bits`.
+    /// Signless integer of `bits`, at most 2²⁴ - 1 of them.
     pub fn integer_type(self, bits: u32) -> Type<'s> {
-        unsafe { Type::from_raw(mlirIntegerTypeGet(self.raw, bits)) }
+        unsafe { Type::from_raw(mlirIntegerTypeGet(self.raw, bits.min((1 << 24) - 1))) }
     }
 
     /// `i1`.
@@ -185,7 +192,11 @@ impl<'s> Context<'s> {
     }
 
     /// `(inputs) -> (results)`.
+    ///
+    /// # Panics
+    /// A type of another session.
     pub fn function_type(self, inputs: &[Type<'_>], results: &[Type<'_>]) -> Type<'s> {
+        inputs.iter().chain(results).for_each(|ty| self.expect_own(ty.context()));
         let inputs: Vec<_> = inputs.iter().map(|t| t.to_raw()).collect();
         let results: Vec<_> = results.iter().map(|t| t.to_raw()).collect();
         unsafe {
@@ -199,8 +210,13 @@ impl<'s> Context<'s> {
         }
     }
 
-    /// Integer attribute of a signless integer or index type.
+    /// Integer attribute of an integer or index type.
+    ///
+    /// # Panics
+    /// A type of another session, or one that is neither an integer nor `index`.
     pub fn integer(self, value: i64, ty: Type<'_>) -> Attribute<'s> {
+        self.expect_own(ty.context());
+        assert!(ty.is_integer() || ty.is_index(), "an integer attribute of type {ty}");
         unsafe { Attribute::from_raw(mlirIntegerAttrGet(ty.to_raw(), value)) }
     }
 
@@ -220,7 +236,12 @@ impl<'s> Context<'s> {
     }
 
     /// Float attribute of a float type; the value is rounded to it.
+    ///
+    /// # Panics
+    /// A type of another session, or one that is no float.
     pub fn float(self, value: f64, ty: Type<'_>) -> Attribute<'s> {
+        self.expect_own(ty.context());
+        assert!(ty.is_float(), "a float attribute of type {ty}");
         unsafe { Attribute::from_raw(mlirFloatAttrDoubleGet(self.raw, ty.to_raw(), value)) }
     }
 
@@ -245,12 +266,20 @@ impl<'s> Context<'s> {
     }
 
     /// A type as an attribute.
+    ///
+    /// # Panics
+    /// A type of another session.
     pub fn type_attribute(self, ty: Type<'_>) -> Attribute<'s> {
+        self.expect_own(ty.context());
         unsafe { Attribute::from_raw(mlirTypeAttrGet(ty.to_raw())) }
     }
 
     /// `[a, b, …]`.
+    ///
+    /// # Panics
+    /// An attribute of another session.
     pub fn array(self, elements: &[Attribute<'_>]) -> Attribute<'s> {
+        elements.iter().for_each(|element| self.expect_own(element.context()));
         let elements: Vec<_> = elements.iter().map(|a| a.to_raw()).collect();
         unsafe { Attribute::from_raw(mlirArrayAttrGet(self.raw, elements.len() as isize, elements.as_ptr())) }
     }
@@ -270,10 +299,19 @@ impl<'s> Context<'s> {
         unsafe { Attribute::from_raw(mlirDenseI32ArrayGet(self.raw, values.len() as isize, values.as_ptr())) }
     }
 
-    /// `{name = value, …}`.
+    /// `{name = value, …}`; the first of entries of one name stays.
+    ///
+    /// # Panics
+    /// An attribute of another session, or an empty name.
     pub fn dictionary(self, entries: &[(&str, Attribute<'_>)]) -> Attribute<'s> {
+        let mut names = std::collections::HashSet::new();
         let entries: Vec<_> = entries
             .iter()
+            .inspect(|(name, value)| {
+                assert!(!name.is_empty(), "an entry of a dictionary without a name");
+                self.expect_own(value.context());
+            })
+            .filter(|(name, _)| names.insert(*name))
             .map(|(name, value)| MlirNamedAttribute {
                 name: unsafe { mlirIdentifierGet(self.raw, string_ref(name)) },
                 attribute: value.to_raw(),
@@ -283,7 +321,11 @@ impl<'s> Context<'s> {
     }
 
     /// An element-wise literal: `dense<…> : tensor<…>` from raw little-endian bytes, `i1` one a byte.
+    ///
+    /// # Panics
+    /// A type of another session.
     pub fn dense(self, tensor_type: Type<'_>, bytes: &[u8]) -> Option<Attribute<'s>> {
+        self.expect_own(tensor_type.context());
         let shape = tensor_type.tensor_shape()?;
         let count = shape.iter().try_fold(1usize, |count, dim| count.checked_mul(usize::try_from((*dim)?).ok()?))?;
         let element = tensor_type.element()?.dtype()?;
@@ -312,12 +354,20 @@ impl<'s> Context<'s> {
     }
 
     /// `loc("name"(child))`.
+    ///
+    /// # Panics
+    /// A location of another session.
     pub fn name_location(self, name: &str, child: Location<'_>) -> Location<'s> {
+        self.expect_own(child.context());
         unsafe { Location::from_raw(mlirLocationNameGet(self.raw, string_ref(name), child.to_raw())) }
     }
 
     /// `loc(fused[…])`; duplicates are dropped, one location stays itself.
+    ///
+    /// # Panics
+    /// A location of another session.
     pub fn fused_location(self, parts: &[Location<'_>]) -> Location<'s> {
+        parts.iter().for_each(|part| self.expect_own(part.context()));
         let parts: Vec<_> = parts.iter().map(|l| l.to_raw()).collect();
         unsafe {
             Location::from_raw(mlirLocationFusedGet(

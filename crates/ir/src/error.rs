@@ -41,6 +41,9 @@ pub enum IrError {
     /// An object of another session was passed in.
     #[error("{0} belongs to another session")]
     ForeignObject(&'static str),
+    /// Something inside an erased operation was passed in.
+    #[error("{0} is part of an erased operation")]
+    Erased(&'static str),
     /// An operation with users was to be erased.
     #[error("operation `{0}` still has users and cannot be erased")]
     StillUsed(String),
@@ -73,6 +76,7 @@ impl IrError {
             IrError::UnknownOperation(_)
             | IrError::Build { .. }
             | IrError::ForeignObject(_)
+            | IrError::Erased(_)
             | IrError::StillUsed(_) => "E0404",
             IrError::Pipeline { .. } => "E0405",
             IrError::Translate { .. } | IrError::Llvm(_) => "E0406",

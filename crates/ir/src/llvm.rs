@@ -30,9 +30,16 @@ pub struct LlvmModule {
 
 impl LlvmModule {
     /// Translates an operation in the LLVM dialect (a `gpu.module` or the whole module).
+    ///
+    /// # Errors
+    /// The operation does not verify, or holds something that LLVM IR cannot express.
     pub fn translate(module: &Module<'_>, op: Op<'_>) -> Result<LlvmModule, IrError> {
         let session = module.session();
         session.take_diagnostics();
+        // SAFETY: the operation is alive. Translation relies on every invariant.
+        if !unsafe { mlir_sys::mlirOperationVerify(op.to_raw()) } {
+            return Err(IrError::Verify { diagnostics: session.take_diagnostics() });
+        }
         let context = Box::new(LlvmContext::create());
         // SAFETY: both contexts are alive; the result is a new LLVM module that we own, or null.
         let raw = unsafe { mlir_sys::mlirTranslateModuleToLLVMIR(op.to_raw(), context.raw().cast()) };
@@ -73,6 +80,7 @@ impl LlvmModule {
         let machine = machine(target)?;
         self.module.set_triple(&machine.get_triple());
         self.module.set_data_layout(&machine.get_target_data().get_data_layout());
+        self.module.verify().map_err(|error| IrError::Llvm(error.to_string()))?;
         let buffer = machine
             .write_to_memory_buffer(&self.module, FileType::Assembly)
             .map_err(|error| IrError::Llvm(error.to_string()))?;
@@ -88,6 +96,11 @@ impl std::fmt::Display for LlvmModule {
 }
 
 fn machine(target: &NvptxTarget) -> Result<TargetMachine, IrError> {
+    if !target.processor.starts_with("sm_")
+        || !target.processor.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    {
+        return Err(IrError::Llvm(format!("`{}` is no NVPTX processor", target.processor.escape_debug())));
+    }
     static TARGETS: Once = Once::new();
     TARGETS.call_once(|| Target::initialize_nvptx(&InitializationConfig::default()));
     let triple = TargetTriple::create("nvptx64-nvidia-cuda");

@@ -14,15 +14,44 @@ pub(crate) struct ModuleCore {
     pub(crate) erased: RefCell<Vec<MlirOperation>>,
 }
 
+impl ModuleCore {
+    /// The context that the module belongs to; alive while the module is.
+    pub(crate) fn context(&self) -> Context<'_> {
+        // SAFETY: the module is alive.
+        unsafe { Context::from_raw(mlirModuleGetContext(self.raw)) }
+    }
+
+    /// Whether an operation is the module's or inside it, and not erased.
+    pub(crate) fn holds(&self, mut operation: MlirOperation) -> bool {
+        // SAFETY: the operation is alive; an operation without a block has no parent.
+        unsafe {
+            let root = mlirModuleGetOperation(self.raw);
+            while operation.ptr != root.ptr {
+                if mlirOperationGetBlock(operation).ptr.is_null() {
+                    return false;
+                }
+                operation = mlirOperationGetParentOperation(operation);
+                if operation.ptr.is_null() {
+                    return false;
+                }
+            }
+            true
+        }
+    }
+}
+
 impl Drop for ModuleCore {
     fn drop(&mut self) {
-        // Later erased operations may lie inside earlier ones' regions only if they were attached there, which erasing undid.
-        for operation in self.erased.get_mut().drain(..) {
-            // SAFETY: detached and owned by this list alone.
-            unsafe { mlirOperationDestroy(operation) };
+        // MLIR drops all references between the operations of a region before it destroys any: back in the module, erased operations may
+        // use each other and be used in whatever way.
+        // SAFETY: each is detached and owned by this list alone; the module is owned by this core alone.
+        unsafe {
+            let body = mlirModuleGetBody(self.raw);
+            for operation in self.erased.get_mut().drain(..) {
+                mlirBlockAppendOwnedOperation(body, operation);
+            }
+            mlirModuleDestroy(self.raw);
         }
-        // SAFETY: owned by this core alone.
-        unsafe { mlirModuleDestroy(self.raw) };
     }
 }
 
@@ -36,9 +65,44 @@ pub struct PrintOptions {
 }
 
 /// A `builtin.module` and all that is inside it.
+///
+/// A module cannot outlive its session:
+///
+/// ```compile_fail,E0597
+/// use tenon_ir::Session;
+/// let module;
+/// let session = Session::new();
+/// module = session.new_module(session.context().unknown_location()).unwrap();
+/// ```
+///
+/// nor can the session be dropped before it:
+///
+/// ```compile_fail,E0505
+/// use tenon_ir::Session;
+/// let session = Session::new();
+/// let module = session.new_module(session.context().unknown_location()).unwrap();
+/// drop(session);
+/// println!("{module}");
+/// ```
+///
+/// and a view cannot outlive its module:
+///
+/// ```compile_fail,E0505
+/// use tenon_ir::Session;
+/// let session = Session::new();
+/// let module = session.new_module(session.context().unknown_location()).unwrap();
+/// let op = module.op();
+/// drop(module);
+/// println!("{op}");
+/// ```
 pub struct Module<'s> {
     core: ModuleCore,
     session: &'s Session,
+}
+
+/// Makes the compiler demand that the session outlives the module: its context must be there when the core is dropped.
+impl Drop for Module<'_> {
+    fn drop(&mut self) {}
 }
 
 impl<'s> Module<'s> {

@@ -65,9 +65,10 @@ impl<'m> Op<'m> {
             .collect()
     }
 
-    /// Replaces an operand.
+    /// Replaces an operand; false, and nothing done, if there is none of that index, or the value is of another module or part of an erased
+    /// operation.
     pub fn set_operand(self, index: usize, value: Value<'m>) -> bool {
-        let fits = index < self.operand_count();
+        let fits = index < self.operand_count() && std::ptr::eq(self.core, value.core()) && value.is_attached();
         if fits {
             unsafe { mlirOperationSetOperand(self.raw, index as isize, value.to_raw()) };
         }
@@ -123,6 +124,9 @@ impl<'m> Op<'m> {
     pub fn set_attribute(self, name: &str, value: Attribute<'_>) -> Result<(), IrError> {
         if !self.context().owns(value.context()) {
             return Err(IrError::ForeignObject("an attribute"));
+        }
+        if name.is_empty() {
+            return Err(IrError::Text { what: "an attribute's name".to_owned(), reason: "it is empty" });
         }
         unsafe { mlirOperationSetAttributeByName(self.raw, string_ref(name), value.to_raw()) };
         Ok(())
@@ -213,11 +217,32 @@ impl<'m> Op<'m> {
         found
     }
 
-    /// Moves it before another operation of the same module.
-    pub fn move_before(self, other: Op<'m>) {
-        if other.block().is_some() && self.block().is_some() && self.raw.ptr != other.raw.ptr {
+    /// Moves it before another operation of the same module; false, and nothing done, where that is impossible: one of the two is the module
+    /// or erased, the other lies inside this one, or this one jumps to blocks of its region and would leave it.
+    pub fn move_before(self, other: Op<'m>) -> bool {
+        let (Some(from), Some(to)) = (self.block(), other.block()) else { return false };
+        let jumps = unsafe { mlirOperationGetNumSuccessors(self.raw) } > 0;
+        let fits = std::ptr::eq(self.core, other.core)
+            && self.core.holds(self.raw)
+            && self.core.holds(other.raw)
+            && !self.contains(other)
+            && (!jumps || from.same_region(to));
+        if fits {
             unsafe { mlirOperationMoveBefore(self.raw, other.raw) };
         }
+        fits
+    }
+
+    /// Whether an operation is this one or inside it.
+    pub fn contains(self, inner: Op<'m>) -> bool {
+        let mut next = Some(inner);
+        while let Some(op) = next {
+            if op == self {
+                return true;
+            }
+            next = op.parent();
+        }
+        false
     }
 
     /// Whether any result has a user.
@@ -225,9 +250,11 @@ impl<'m> Op<'m> {
         self.results().into_iter().any(Value::has_users)
     }
 
-    /// Replaces all uses of its results by as many values.
+    /// Replaces all uses of its results by as many values; false, and nothing done, if their number differs or one is of another module or
+    /// part of an erased operation.
     pub fn replace_all_uses(self, values: &[Value<'m>]) -> bool {
-        let fits = values.len() == self.result_count();
+        let fits = values.len() == self.result_count()
+            && values.iter().all(|value| std::ptr::eq(self.core, value.core()) && value.is_attached());
         if fits {
             for (old, new) in self.results().into_iter().zip(values) {
                 old.replace_all_uses(*new);
@@ -236,15 +263,20 @@ impl<'m> Op<'m> {
         fits
     }
 
-    /// Takes it out of the module. Refused while a result has a user outside.
+    /// Takes it out of the module. Refused while a result, or a value inside it, has a user outside.
     pub fn erase(self) -> Result<(), IrError> {
         if self.block().is_none() {
             return Ok(());
         }
-        if self.has_users() {
-            return Err(IrError::StillUsed(self.name()));
+        let inside = self.walk();
+        for op in &inside {
+            let blocks = (0..op.region_count()).filter_map(|index| op.region(index)).flat_map(Region::blocks);
+            let defined = op.results().into_iter().chain(blocks.flat_map(Block::arguments));
+            if defined.flat_map(Value::users).any(|(user, _)| !self.contains(user)) {
+                return Err(IrError::StillUsed(op.name()));
+            }
         }
-        for op in self.walk() {
+        for op in inside {
             unsafe { mlirOperationSetOperands(op.raw, 0, std::ptr::null()) };
         }
         unsafe { mlirOperationRemoveFromParent(self.raw) };

@@ -88,11 +88,27 @@ impl<'m> Value<'m> {
         users
     }
 
-    /// Makes all users use another value.
-    pub fn replace_all_uses(self, other: Value<'m>) {
+    /// Makes all users use another value; false, and nothing done, if that is of another module or part of an erased operation.
+    pub fn replace_all_uses(self, other: Value<'m>) -> bool {
+        if !std::ptr::eq::<ModuleCore>(self.core, other.core) || !other.is_attached() {
+            return false;
+        }
         if self.raw.ptr != other.raw.ptr {
             unsafe { mlirValueReplaceAllUsesOfWith(self.raw, other.raw) };
         }
+        true
+    }
+
+    /// Whether what defines it is still in the module.
+    pub(crate) fn is_attached(self) -> bool {
+        let owner = unsafe {
+            if mlirValueIsAOpResult(self.raw) {
+                mlirOpResultGetOwner(self.raw)
+            } else {
+                mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(self.raw))
+            }
+        };
+        !owner.ptr.is_null() && self.core.holds(owner)
     }
 }
 
