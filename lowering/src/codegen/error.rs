@@ -2,12 +2,17 @@
 
 use tenon_ir::IrError;
 
+use crate::elementary::ElementaryError;
+
 /// A kernel that does not become PTX.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CodegenError {
     /// MLIR or LLVM refused.
     #[error(transparent)]
     Ir(#[from] IrError),
+    /// An elementary function does not exist for its type.
+    #[error(transparent)]
+    Elementary(#[from] ElementaryError),
     /// The kernel calls a function that is not there.
     #[error("kernel `@{kernel}` calls `{symbol}`, which nothing defines")]
     Unresolved {
@@ -29,6 +34,7 @@ impl CodegenError {
     pub fn code(&self) -> &'static str {
         match self {
             CodegenError::Ir(error) => error.code(),
+            CodegenError::Elementary(error) => error.code(),
             CodegenError::Unresolved { .. } => "E0520",
             CodegenError::Concatenate(_) => "E0521",
             CodegenError::Worker => "E0522",
@@ -39,6 +45,7 @@ impl CodegenError {
     pub fn help(&self) -> Option<String> {
         match self {
             CodegenError::Ir(error) => error.help(),
+            CodegenError::Elementary(error) => error.help(),
             CodegenError::Unresolved { .. } => {
                 Some("use operations that have instructions of their own, or elementary functions on f32".to_owned())
             }

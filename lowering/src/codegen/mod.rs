@@ -9,6 +9,8 @@ mod ptx;
 use tenon_ir::llvm::{LlvmModule, NvptxTarget};
 use tenon_ir::{Module, Session};
 
+use crate::elementary;
+
 pub use error::CodegenError;
 pub use ptx::concatenate_ptx;
 
@@ -20,8 +22,9 @@ const TO_NVVM: &str = "builtin.module(\
     reconcile-unrealized-casts,canonicalize,cse,\
     ensure-debug-info-scope-on-llvm-func{emission-kind=DebugDirectivesOnly})";
 
-/// Takes a module of the `gpu` stage to the `nvvm` stage.
+/// Takes a module of the `gpu` stage to the `nvvm` stage; elementary functions become their code.
 pub fn to_nvvm(module: &mut Module<'_>) -> Result<(), CodegenError> {
+    elementary::replace(module)?;
     module.run_pipeline(TO_NVVM)?;
     module.verify()?;
     Ok(())
@@ -41,6 +44,11 @@ pub fn to_llvm(module: &Module<'_>) -> Result<Vec<(String, LlvmModule)>, Codegen
 /// Optimises a kernel's LLVM IR and gives its PTX. What it calls must be in it: there is no library to link with.
 pub fn to_ptx(name: &str, mut module: LlvmModule, target: &NvptxTarget) -> Result<String, CodegenError> {
     module.optimize(target)?;
+    emit_ptx(name, &module, target)
+}
+
+/// PTX of a kernel's LLVM IR that was optimised before.
+pub fn emit_ptx(name: &str, module: &LlvmModule, target: &NvptxTarget) -> Result<String, CodegenError> {
     let ptx = module.emit_ptx(target)?;
     if let Some(symbol) = ptx::external_function(&ptx) {
         return Err(CodegenError::Unresolved { kernel: name.to_owned(), symbol });

@@ -3,9 +3,9 @@
 use tenon_layout::{MmaShape, SharedLayout, Swizzle, TileLayout};
 use tenon_tensor::DType;
 
+use crate::kernels;
 use crate::layouts::{self, Random};
 use crate::support::{assemble, compile};
-use crate::kernels;
 
 fn check(text: &str) -> String {
     let compiled = compile(text);

@@ -195,8 +195,7 @@ pub fn transpose_bias() -> String {
 pub fn softmax(layout: &TileLayout) -> String {
     kernel("softmax", layout.warps(), 2, 0, |t, arguments| {
         let tile = load(t, arguments[0], layout, DType::F32);
-        let max =
-            t.reduce(1, &[&tile], |s, a, b| Ok(vec![s.op("arith.maximumf", &[a[0], b[0]])?])).unwrap().remove(0);
+        let max = t.reduce(1, &[&tile], |s, a, b| Ok(vec![s.op("arith.maximumf", &[a[0], b[0]])?])).unwrap().remove(0);
         let max = t.broadcast(&t.expand_dims(&max, 1).unwrap(), layout).unwrap();
         let powers = t
             .map1(&[&tile, &max], layout, DType::F32, |s, v| {
@@ -321,11 +320,8 @@ fn stage<'m>(
         let tiles = t
             .map(&[&row, &column], layout, &[DType::I32, DType::Bool], |s, v| {
                 let depth = s.add(v[1 - operand], k)?;
-                let offset = if operand == 0 {
-                    s.add(s.scale(v[0], 128)?, depth)?
-                } else {
-                    s.add(s.scale(depth, 64)?, v[1])?
-                };
+                let offset =
+                    if operand == 0 { s.add(s.scale(v[0], 128)?, depth)? } else { s.add(s.scale(depth, 64)?, v[1])? };
                 let inside = s.compare_int(IntegerPredicate::SignedLess, depth, s.i32(128)?)?;
                 Ok(vec![offset, inside])
             })

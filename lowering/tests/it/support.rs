@@ -129,3 +129,55 @@ pub fn assemble(name: &str, ptx: &str, processor: &str) {
     assert!(!said.contains("warning"), "{name}: {said}");
     assert!(!said.contains("spill") || said.contains("0 bytes spill stores"), "{name} spills: {said}");
 }
+
+/// Runs a kernel on one block: inputs, then outputs of so many bytes, then extents. The outputs, alike under every schedule.
+pub fn run(compiled: &Compiled, inputs: &[Vec<u8>], outputs: &[usize], extents: &[i64]) -> Vec<Vec<u8>> {
+    run_grid(compiled, 1, inputs, outputs, extents)
+}
+
+/// Runs a kernel on several blocks.
+pub fn run_grid(
+    compiled: &Compiled,
+    blocks: u32,
+    inputs: &[Vec<u8>],
+    outputs: &[usize],
+    extents: &[i64],
+) -> Vec<Vec<u8>> {
+    let module =
+        tenon_ptx_sim::Module::parse(&compiled.ptx).unwrap_or_else(|error| panic!("{error}\n{}", compiled.ptx));
+    let mut first: Option<Vec<Vec<u8>>> = None;
+    for seed in 0..3 {
+        let mut device = tenon_ptx_sim::Device::new();
+        let mut arguments = Vec::new();
+        for input in inputs {
+            let pointer = device.allocate(input.len().max(1) as u64).unwrap();
+            device.write(pointer, 0, input).unwrap();
+            arguments.push(pointer.into());
+        }
+        let mut pointers = Vec::new();
+        for bytes in outputs {
+            let pointer = device.allocate((*bytes).max(1) as u64).unwrap();
+            pointers.push(pointer);
+            arguments.push(pointer.into());
+        }
+        arguments.extend(extents.iter().map(|extent| tenon_ptx_sim::Argument::I64(*extent)));
+        let config = tenon_ptx_sim::LaunchConfig {
+            grid: [blocks, 1, 1],
+            block: [compiled.info.threads, 1, 1],
+            dynamic_shared_bytes: compiled.info.shared_bytes as u32,
+            seed,
+            threads: 1,
+            ..tenon_ptx_sim::LaunchConfig::default()
+        };
+        device
+            .launch(&module, &compiled.info.name, &config, &arguments)
+            .unwrap_or_else(|error| panic!("{error}\n{}\n{}", compiled.gpu, compiled.ptx));
+        let read: Vec<Vec<u8>> =
+            pointers.iter().zip(outputs).map(|(p, bytes)| device.read(*p, 0, *bytes as u64).unwrap()).collect();
+        match &first {
+            None => first = Some(read),
+            Some(first) => assert_eq!(first, &read, "the result depends on the schedule"),
+        }
+    }
+    first.unwrap()
+}

@@ -1,44 +1,63 @@
 //! Products by matrix instructions: a warp's part of the tile, one instruction after the other.
+//!
+//! Instructions are rows of the table of `tenon-target`. Here those of `mma.sync` whose fragments follow the common scheme are emitted;
+//! f32 operands of tf32 instructions are rounded to nearest (ties away from zero) on the way.
 
-use tenon_ir::Value;
+use tenon_ir::{Type, Value};
 use tenon_layout::{MmaShape, TileLayout};
+use tenon_target::{Architecture, Emission, FragmentScheme, Instructions, MatrixInstruction};
 use tenon_tensor::DType;
 
 use super::super::values::TileValues;
-use super::super::{ExpandError, Expander, Place};
+use super::super::{ExpandError, Expander};
 use super::Registers;
 
-/// A matrix instruction.
-struct Instruction {
-    name: &'static str,
-    shape: MmaShape,
-    a: DType,
-    b: DType,
-    c: DType,
-    min_architecture: u32,
+/// Signless elements: the instruction, not the tile, says whether integers have a sign.
+fn alike(tile: DType, instruction: DType) -> bool {
+    tile == instruction
+        || tile.is_integer() && instruction.is_integer() && tile.bits() == instruction.bits() && tile != DType::Bool
 }
 
-/// Source: PTX ISA, "mma".
-const INSTRUCTIONS: [Instruction; 2] = [
-    Instruction {
-        name: "mma.m16n8k16.f32.f16.f16.f32",
-        shape: MmaShape { m: 16, n: 8, k: 16, element_bits: 16 },
-        a: DType::F16,
-        b: DType::F16,
-        c: DType::F32,
-        min_architecture: 80,
-    },
-    Instruction {
-        name: "mma.m16n8k16.f16.f16.f16.f16",
-        shape: MmaShape { m: 16, n: 8, k: 16, element_bits: 16 },
-        a: DType::F16,
-        b: DType::F16,
-        c: DType::F16,
-        min_architecture: 80,
-    },
-];
+/// The name of a multiplicand's type in PTX.
+fn ptx_type(element: DType, tf32: bool) -> Option<&'static str> {
+    Some(match element {
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::F32 if tf32 => "tf32",
+        DType::F64 => "f64",
+        DType::I8 => "s8",
+        DType::U8 => "u8",
+        _ => return None,
+    })
+}
 
 impl<'k, 'm> Expander<'k, 'm, '_> {
+    fn refuse<T>(&self, instruction: &str, reason: impl Into<String>) -> Result<T, ExpandError> {
+        let (place, instruction) = (self.place.clone(), instruction.to_owned());
+        Err(ExpandError::Instruction { place, instruction, reason: reason.into() })
+    }
+
+    /// The row of the table, if the target has it and it can be emitted here.
+    fn matrix_instruction(&self, name: &str) -> Result<&'static MatrixInstruction, ExpandError> {
+        let row = match Instructions::table().matrix_instruction(name) {
+            Ok(row) => row,
+            Err(error) => return self.refuse(name, error.to_string()),
+        };
+        let number = self.target.architecture;
+        let Some(architecture) = Architecture::all().iter().find(|known| known.name.number == number) else {
+            return self.refuse(name, format!("nothing is known of sm_{number}"));
+        };
+        if let Err(error) = Instructions::table().is_available(name, architecture) {
+            return self.refuse(name, error.to_string());
+        }
+        let emitted = matches!(&row.emission, Emission::Nvvm(operation) if operation == "nvvm.mma.sync");
+        let types = ptx_type(row.a, row.tf32).is_some() && ptx_type(row.b, row.tf32).is_some();
+        if row.fragments != FragmentScheme::Mma || !emitted || !types {
+            return self.refuse(name, "no expansion is known for its fragments and element types");
+        }
+        Ok(row)
+    }
+
     pub(super) fn tensor_core(
         &mut self,
         name: &str,
@@ -46,26 +65,16 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         b: &TileValues<'m>,
         c: &TileValues<'m>,
     ) -> Result<Vec<Value<'m>>, ExpandError> {
-        let refuse = |place: &Place, reason: String| {
-            Err(ExpandError::Instruction { place: place.clone(), instruction: name.to_owned(), reason })
-        };
-        let Some(instruction) = INSTRUCTIONS.iter().find(|row| row.name == name) else {
-            return refuse(&self.place, "no such row in the table of matrix instructions".to_owned());
-        };
-        if self.target.architecture < instruction.min_architecture {
-            let reason =
-                format!("sm_{} lacks it; sm_{} has it", self.target.architecture, instruction.min_architecture);
-            return refuse(&self.place, reason);
+        let row = self.matrix_instruction(name)?;
+        let fits = alike(a.ty.element, row.a) && alike(b.ty.element, row.b) && alike(c.ty.element, row.c);
+        if !fits {
+            let found = format!("operands are of {}, {} and {}", a.ty.element, b.ty.element, c.ty.element);
+            return self.refuse(name, found);
         }
-        let elements = [a.ty.element, b.ty.element, c.ty.element];
-        if elements != [instruction.a, instruction.b, instruction.c] {
-            return refuse(&self.place, format!("operands are {elements:?}"));
-        }
-        let MmaShape { m, n, k, .. } = instruction.shape;
-        let fragment = |error| super::super::layout_error(self.place.clone(), &error);
-        let a_fragment = instruction.shape.operand_a([m, k], [1, 1]).map_err(fragment)?;
-        let b_fragment = instruction.shape.operand_b([k, n], [1, 1]).map_err(fragment)?;
-        let c_fragment = instruction.shape.accumulator([m, n], [1, 1]).map_err(fragment)?;
+        let shape = MmaShape { m: row.m, n: row.n, k: row.k, element_bits: row.a.bits() };
+        let a_fragment = self.fit(shape.operand_a([row.m, row.k], [1, 1]))?;
+        let b_fragment = self.fit(shape.operand_b([row.k, row.n], [1, 1]))?;
+        let c_fragment = self.fit(shape.accumulator([row.m, row.n], [1, 1]))?;
         self.check_fragment("a", &a.ty.layout, &a_fragment)?;
         self.check_fragment("b", &b.ty.layout, &b_fragment)?;
         self.check_fragment("c", &c.ty.layout, &c_fragment)?;
@@ -80,7 +89,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let depth = a.ty.shape()[1];
         let mut sums = c.registers.to_vec();
         // `k` outermost: consecutive instructions do not wait for each other.
-        for step in (0..depth).step_by(k as usize) {
+        for step in (0..depth).step_by(row.k as usize) {
             for first in (0..sums.len()).step_by(c_count) {
                 let at = c.ty.layout.coordinates(first as u32, 0, 0);
                 let (Some(left), Some(right)) = (a_registers.find(&[at[0], step]), b_registers.find(&[step, at[1]]))
@@ -89,7 +98,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
                 };
                 let left: Vec<_> = (0..a_count).map(|i| a.registers[left ^ i]).collect();
                 let right: Vec<_> = (0..b_count).map(|i| b.registers[right ^ i]).collect();
-                let result = self.mma_sync(instruction, &left, &right, &sums[first..first + c_count])?;
+                let result = self.mma_sync(row, &left, &right, &sums[first..first + c_count])?;
                 sums[first..first + c_count].copy_from_slice(&result);
             }
         }
@@ -110,27 +119,54 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         Ok(())
     }
 
+    /// Elements as the operands of `nvvm.mma.sync`: pairs of f16, 32-bit words of bf16, tf32 and bytes, f64 and f32 as they are.
+    fn pack(&mut self, values: &[Value<'m>], element: DType, tf32: bool) -> Result<Vec<Value<'m>>, ExpandError> {
+        let context = self.at.context();
+        if tf32 {
+            let rounding = context.parse_attribute("#nvvm.fp_rnd_mode<rna>")?;
+            let round = |value: &Value<'m>| -> Result<Value<'m>, ExpandError> {
+                let op = self.at.op("nvvm.convert.float.to.tf32").operands(&[*value]).attribute("rnd", rounding);
+                Ok(op.results(&[context.i32_type()]).value()?)
+            };
+            return values.iter().map(round).collect();
+        }
+        let packed = (32 / element.bits()).max(1);
+        if packed == 1 {
+            return Ok(values.to_vec());
+        }
+        let vector = context.vector_type(packed, self.register_type(element))?;
+        let mut words = Vec::new();
+        for chunk in values.chunks(packed as usize) {
+            let whole = self.pure("vector.from_elements", chunk, vector)?;
+            words.push(if element == DType::F16 {
+                whole
+            } else {
+                self.pure("llvm.bitcast", &[whole], context.i32_type())?
+            });
+        }
+        Ok(words)
+    }
+
     /// One instruction. Source: PTX ISA, "mma".
     fn mma_sync(
         &mut self,
-        instruction: &Instruction,
+        row: &MatrixInstruction,
         a: &[Value<'m>],
         b: &[Value<'m>],
         c: &[Value<'m>],
     ) -> Result<Vec<Value<'m>>, ExpandError> {
         let context = self.at.context();
-        let pairs = |e: &Self, values: &[Value<'m>]| -> Result<Vec<Value<'m>>, ExpandError> {
-            let half = context.f16_type();
-            let pair = context.vector_type(2, half)?;
-            values.chunks(2).map(|chunk| e.pure("vector.from_elements", chunk, pair)).collect()
-        };
-        let left = pairs(self, a)?;
-        let right = pairs(self, b)?;
-        let packed = instruction.c == DType::F16;
-        let sums = if packed { pairs(self, c)? } else { c.to_vec() };
-        let field = sums.first().map(|value| value.ty()).ok_or_else(|| self.malformed("an empty fragment"))?;
+        let left = self.pack(a, row.a, row.tf32)?;
+        let right = self.pack(b, row.b, row.tf32)?;
+        let sums = self.pack(c, row.c, false)?;
+        let field: Type<'m> =
+            sums.first().map(|value| value.ty()).ok_or_else(|| self.malformed("an empty fragment"))?;
         let fields = vec![field.to_string(); sums.len()].join(", ");
-        let MmaShape { m, n, k, .. } = instruction.shape;
+        let MatrixInstruction { m, n, k, .. } = row;
+        let types = [row.a, row.b].map(|element| ptx_type(element, row.tf32).unwrap_or_default());
+        let multiplicand = |name: &str| context.parse_attribute(&format!("#nvvm.mma_type<{name}>"));
+        let wraps =
+            if row.a.is_integer() { Some(context.parse_attribute("#nvvm.mma_int_overflow<wrapped>")?) } else { None };
         let result = self
             .at
             .op("nvvm.mma.sync")
@@ -141,14 +177,15 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             .attribute("shape", context.parse_attribute(&format!("#nvvm.shape<m = {m}, n = {n}, k = {k}>"))?)
             .attribute("layoutA", context.parse_attribute("#nvvm.mma_layout<row>")?)
             .attribute("layoutB", context.parse_attribute("#nvvm.mma_layout<col>")?)
-            .attribute("multiplicandAPtxType", context.parse_attribute("#nvvm.mma_type<f16>")?)
-            .attribute("multiplicandBPtxType", context.parse_attribute("#nvvm.mma_type<f16>")?)
+            .attribute("multiplicandAPtxType", multiplicand(types[0])?)
+            .attribute("multiplicandBPtxType", multiplicand(types[1])?)
+            .optional_attribute("intOverflowBehavior", wraps)
             .results(&[context.parse_type(&format!("!llvm.struct<({fields})>"))?])
             .value()?;
         let mut values = Vec::new();
         for index in 0..sums.len() {
             let value = self.extract(result, index, field)?;
-            if packed {
+            if row.c == DType::F16 {
                 let half = context.f16_type();
                 let halves =
                     self.at.op("vector.to_elements").operands(&[value]).results(&[half, half]).build()?.results();

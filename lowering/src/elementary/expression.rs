@@ -1,0 +1,427 @@
+//! Functions as data: straight-line code with branches, made once, evaluated on the host or emitted as MLIR.
+//!
+//! Both readings do the same IEEE operations in the same order, so that what is tested on the host holds on the device bit for bit.
+
+use std::cell::RefCell;
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Range, Sub};
+
+/// Type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ty {
+    F32,
+    I32,
+    I64,
+    Bool,
+}
+
+/// What an operation does; all round to nearest, ties to even.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Code {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Fma,
+    Neg,
+    Abs,
+    Sqrt,
+    CopySign,
+    /// Bits of an f32, and back.
+    Bits,
+    FromBits,
+    /// An i32 or i64 as f32, rounded.
+    ToFloat,
+    /// Ordered comparisons of floats: false for NaN.
+    Less,
+    LessEqual,
+    Equal,
+    IntAdd,
+    IntSub,
+    IntMul,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    /// Arithmetic.
+    ShiftRight,
+    /// Logical.
+    ShiftRightZero,
+    /// Signed.
+    IntLess,
+    IntEqual,
+    /// An i32 as i64 with zeros above.
+    Widen,
+    /// The low half of an i64.
+    Narrow,
+    Select,
+}
+
+pub(super) type Id = usize;
+
+/// One step. Steps of branches follow the branch directly.
+#[derive(Debug, Clone)]
+pub(super) enum Node {
+    Argument(usize),
+    Float(f32),
+    Int(i32),
+    Long(i64),
+    Op(Code, [Id; 3]),
+    Branch {
+        condition: Id,
+        then: Range<Id>,
+        otherwise: Range<Id>,
+        yields: [Vec<Id>; 2],
+    },
+    /// A result of the branch before it.
+    Result,
+}
+
+/// A function of f32 values with one f32 result.
+#[derive(Debug, Clone)]
+pub(super) struct Function {
+    pub(super) nodes: Vec<(Node, Ty)>,
+    pub(super) result: Id,
+}
+
+/// Maker of a function.
+#[derive(Default)]
+pub(super) struct Graph {
+    nodes: RefCell<Vec<(Node, Ty)>>,
+}
+
+macro_rules! value_types {
+    ($($(#[$doc:meta])* $name:ident: $ty:ident,)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy)]
+            pub(super) struct $name<'g> {
+                graph: &'g Graph,
+                id: Id,
+            }
+
+            impl<'g> Data<'g> for $name<'g> {
+                const TY: Ty = Ty::$ty;
+                fn id(self) -> Id {
+                    self.id
+                }
+                fn wrap(graph: &'g Graph, id: Id) -> Self {
+                    $name { graph, id }
+                }
+            }
+        )*
+    };
+}
+
+/// A typed value of a graph.
+pub(super) trait Data<'g>: Copy {
+    const TY: Ty;
+    fn id(self) -> Id;
+    fn wrap(graph: &'g Graph, id: Id) -> Self;
+}
+
+value_types! {
+    /// An f32.
+    F: F32,
+    /// An i32; also 32 bits without a sign.
+    I: I32,
+    /// An i64.
+    L: I64,
+    /// A truth value.
+    B: Bool,
+}
+
+impl Graph {
+    /// The function of `arity` arguments that `build` makes.
+    pub(super) fn function(arity: usize, build: impl for<'g> FnOnce(&'g Graph, &[F<'g>]) -> F<'g>) -> Function {
+        let graph = Graph::default();
+        let arguments: Vec<F<'_>> = (0..arity).map(|i| graph.push(Node::Argument(i))).collect();
+        let result = build(&graph, &arguments).id;
+        Function { nodes: graph.nodes.into_inner(), result }
+    }
+
+    fn push<'g, T: Data<'g>>(&'g self, node: Node) -> T {
+        let mut nodes = self.nodes.borrow_mut();
+        nodes.push((node, T::TY));
+        T::wrap(self, nodes.len() - 1)
+    }
+
+    fn op<'g, T: Data<'g>>(&'g self, code: Code, operands: &[Id]) -> T {
+        let mut ids = [0; 3];
+        ids.iter_mut().zip(operands).for_each(|(id, operand)| *id = *operand);
+        self.push(Node::Op(code, ids))
+    }
+
+    pub(super) fn f(&self, value: f32) -> F<'_> {
+        self.push(Node::Float(value))
+    }
+
+    pub(super) fn i(&self, value: i32) -> I<'_> {
+        self.push(Node::Int(value))
+    }
+
+    /// 32 bits.
+    pub(super) fn bits(&self, value: u32) -> I<'_> {
+        self.i(value as i32)
+    }
+
+    pub(super) fn l(&self, value: i64) -> L<'_> {
+        self.push(Node::Long(value))
+    }
+
+    /// `condition ? then() : otherwise()`, only one of which is run.
+    pub(super) fn branch<'g>(
+        &'g self,
+        condition: B<'g>,
+        then: impl FnOnce() -> (F<'g>, I<'g>),
+        otherwise: impl FnOnce() -> (F<'g>, I<'g>),
+    ) -> (F<'g>, I<'g>) {
+        let at = self.nodes.borrow().len();
+        let empty = Node::Branch { condition: condition.id, then: 0..0, otherwise: 0..0, yields: [vec![], vec![]] };
+        self.nodes.borrow_mut().push((empty, Ty::Bool));
+        let first = then();
+        let middle = self.nodes.borrow().len();
+        let second = otherwise();
+        let end = self.nodes.borrow().len();
+        let yields = [vec![first.0.id, first.1.id], vec![second.0.id, second.1.id]];
+        self.nodes.borrow_mut()[at].0 =
+            Node::Branch { condition: condition.id, then: at + 1..middle, otherwise: middle..end, yields };
+        (self.push(Node::Result), self.push(Node::Result))
+    }
+
+    /// `c[0] + x (c[1] + x (c[2] + …))`, each step fused.
+    pub(super) fn polynomial<'g>(&'g self, x: F<'g>, coefficients: &[f32]) -> F<'g> {
+        let mut rest = coefficients.iter().rev();
+        let mut sum = self.f(rest.next().copied().unwrap_or(0.0));
+        for c in rest {
+            sum = sum.fma(x, *c);
+        }
+        sum
+    }
+}
+
+/// A value, or a constant that becomes one.
+pub(super) trait Operand<'g, T> {
+    fn value(self, graph: &'g Graph) -> T;
+}
+
+impl<'g, T: Data<'g>> Operand<'g, T> for T {
+    fn value(self, _: &'g Graph) -> T {
+        self
+    }
+}
+
+impl<'g> Operand<'g, F<'g>> for f32 {
+    fn value(self, graph: &'g Graph) -> F<'g> {
+        graph.f(self)
+    }
+}
+
+impl<'g> Operand<'g, I<'g>> for i32 {
+    fn value(self, graph: &'g Graph) -> I<'g> {
+        graph.i(self)
+    }
+}
+
+impl<'g> F<'g> {
+    pub(super) fn fma(self, factor: F<'g>, addend: impl Operand<'g, F<'g>>) -> F<'g> {
+        let addend = addend.value(self.graph);
+        self.graph.op(Code::Fma, &[self.id, factor.id, addend.id])
+    }
+
+    pub(super) fn abs(self) -> F<'g> {
+        self.graph.op(Code::Abs, &[self.id])
+    }
+
+    pub(super) fn sqrt(self) -> F<'g> {
+        self.graph.op(Code::Sqrt, &[self.id])
+    }
+
+    pub(super) fn copy_sign(self, sign: F<'g>) -> F<'g> {
+        self.graph.op(Code::CopySign, &[self.id, sign.id])
+    }
+
+    pub(super) fn to_bits(self) -> I<'g> {
+        self.graph.op(Code::Bits, &[self.id])
+    }
+
+    pub(super) fn less(self, other: impl Operand<'g, F<'g>>) -> B<'g> {
+        let other = other.value(self.graph);
+        self.graph.op(Code::Less, &[self.id, other.id])
+    }
+
+    pub(super) fn less_equal(self, other: impl Operand<'g, F<'g>>) -> B<'g> {
+        let other = other.value(self.graph);
+        self.graph.op(Code::LessEqual, &[self.id, other.id])
+    }
+
+    pub(super) fn greater(self, other: impl Operand<'g, F<'g>>) -> B<'g> {
+        let other = other.value(self.graph);
+        self.graph.op(Code::Less, &[other.id, self.id])
+    }
+
+    pub(super) fn equal(self, other: impl Operand<'g, F<'g>>) -> B<'g> {
+        let other = other.value(self.graph);
+        self.graph.op(Code::Equal, &[self.id, other.id])
+    }
+
+    pub(super) fn is_nan(self) -> B<'g> {
+        !self.equal(self)
+    }
+
+    pub(super) fn is_finite(self) -> B<'g> {
+        self.abs().less(f32::INFINITY)
+    }
+}
+
+impl<'g> I<'g> {
+    fn int(self, code: Code, other: impl Operand<'g, I<'g>>) -> I<'g> {
+        let other = other.value(self.graph);
+        self.graph.op(code, &[self.id, other.id])
+    }
+
+    pub(super) fn and(self, other: impl Operand<'g, I<'g>>) -> I<'g> {
+        self.int(Code::And, other)
+    }
+
+    pub(super) fn or(self, other: impl Operand<'g, I<'g>>) -> I<'g> {
+        self.int(Code::Or, other)
+    }
+
+    pub(super) fn plus(self, other: impl Operand<'g, I<'g>>) -> I<'g> {
+        self.int(Code::IntAdd, other)
+    }
+
+    pub(super) fn minus(self, other: impl Operand<'g, I<'g>>) -> I<'g> {
+        self.int(Code::IntSub, other)
+    }
+
+    pub(super) fn shift_left(self, other: impl Operand<'g, I<'g>>) -> I<'g> {
+        self.int(Code::ShiftLeft, other)
+    }
+
+    pub(super) fn shift_right(self, other: impl Operand<'g, I<'g>>) -> I<'g> {
+        self.int(Code::ShiftRight, other)
+    }
+
+    pub(super) fn int_less(self, other: impl Operand<'g, I<'g>>) -> B<'g> {
+        let other = other.value(self.graph);
+        self.graph.op(Code::IntLess, &[self.id, other.id])
+    }
+
+    pub(super) fn int_equal(self, other: impl Operand<'g, I<'g>>) -> B<'g> {
+        let other = other.value(self.graph);
+        self.graph.op(Code::IntEqual, &[self.id, other.id])
+    }
+
+    pub(super) fn as_float(self) -> F<'g> {
+        self.graph.op(Code::FromBits, &[self.id])
+    }
+
+    pub(super) fn to_float(self) -> F<'g> {
+        self.graph.op(Code::ToFloat, &[self.id])
+    }
+
+    pub(super) fn widen(self) -> L<'g> {
+        self.graph.op(Code::Widen, &[self.id])
+    }
+}
+
+impl<'g> L<'g> {
+    fn long(self, code: Code, other: L<'g>) -> L<'g> {
+        self.graph.op(code, &[self.id, other.id])
+    }
+
+    pub(super) fn times(self, other: L<'g>) -> L<'g> {
+        self.long(Code::IntMul, other)
+    }
+
+    pub(super) fn plus(self, other: L<'g>) -> L<'g> {
+        self.long(Code::IntAdd, other)
+    }
+
+    pub(super) fn minus(self, other: L<'g>) -> L<'g> {
+        self.long(Code::IntSub, other)
+    }
+
+    pub(super) fn or(self, other: L<'g>) -> L<'g> {
+        self.long(Code::Or, other)
+    }
+
+    pub(super) fn shift_left(self, count: i64) -> L<'g> {
+        self.long(Code::ShiftLeft, self.graph.l(count))
+    }
+
+    pub(super) fn shift_left_by(self, count: L<'g>) -> L<'g> {
+        self.long(Code::ShiftLeft, count)
+    }
+
+    pub(super) fn shift_right_zero(self, count: i64) -> L<'g> {
+        self.long(Code::ShiftRightZero, self.graph.l(count))
+    }
+
+    pub(super) fn narrow(self) -> I<'g> {
+        self.graph.op(Code::Narrow, &[self.id])
+    }
+
+    pub(super) fn to_float(self) -> F<'g> {
+        self.graph.op(Code::ToFloat, &[self.id])
+    }
+}
+
+impl<'g> B<'g> {
+    /// `self ? a : b`.
+    pub(super) fn select<T: Data<'g>>(self, a: impl Operand<'g, T>, b: impl Operand<'g, T>) -> T {
+        let (a, b) = (a.value(self.graph), b.value(self.graph));
+        self.graph.op(Code::Select, &[self.id, a.id(), b.id()])
+    }
+}
+
+macro_rules! float_operators {
+    ($($operator:ident $method:ident;)*) => {
+        $(
+            impl<'g, T: Operand<'g, F<'g>>> $operator<T> for F<'g> {
+                type Output = F<'g>;
+                fn $method(self, other: T) -> F<'g> {
+                    let other = other.value(self.graph);
+                    self.graph.op(Code::$operator, &[self.id, other.id])
+                }
+            }
+        )*
+    };
+}
+
+float_operators! {
+    Add add;
+    Sub sub;
+    Mul mul;
+    Div div;
+}
+
+impl<'g> Neg for F<'g> {
+    type Output = F<'g>;
+    fn neg(self) -> F<'g> {
+        self.graph.op(Code::Neg, &[self.id])
+    }
+}
+
+impl<'g> BitAnd for B<'g> {
+    type Output = B<'g>;
+    fn bitand(self, other: B<'g>) -> B<'g> {
+        self.graph.op(Code::And, &[self.id, other.id])
+    }
+}
+
+impl<'g> BitOr for B<'g> {
+    type Output = B<'g>;
+    fn bitor(self, other: B<'g>) -> B<'g> {
+        self.graph.op(Code::Or, &[self.id, other.id])
+    }
+}
+
+impl<'g> Not for B<'g> {
+    type Output = B<'g>;
+    fn not(self) -> B<'g> {
+        let one = self.graph.push::<B<'g>>(Node::Int(1));
+        self.graph.op(Code::Xor, &[self.id, one.id])
+    }
+}

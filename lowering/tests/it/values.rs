@@ -1,0 +1,281 @@
+//! Values: every kernel run on the embedded device under several schedules, all checks on, against plain Rust.
+
+use std::collections::HashMap;
+
+use half::f16;
+use proptest::prelude::*;
+use tenon_layout::{MmaShape, SharedLayout, Swizzle, TileLayout};
+use tenon_tensor::DType;
+
+use crate::kernels;
+use crate::layouts::{self, Random};
+use crate::support::{compile, run, run_grid};
+
+/// Distinct bytes for each element: bools alternate unevenly.
+fn pattern(element: DType, count: usize) -> Vec<u8> {
+    let mut random = Random(7);
+    let mut bytes = Vec::new();
+    for _ in 0..count {
+        match element {
+            DType::Bool => bytes.push((random.next() & 1) as u8),
+            DType::F16 => bytes.extend(f16::from_f32(random.below(1000) as f32 - 500.0).to_le_bytes()),
+            DType::BF16 => bytes.extend(half::bf16::from_f32(random.below(128) as f32 - 64.0).to_le_bytes()),
+            DType::F32 => bytes.extend((random.below(100_000) as f32 / 7.0 - 5000.0).to_le_bytes()),
+            DType::F64 => bytes.extend((random.below(1 << 40) as f64 / 7.0 - 5000.0).to_le_bytes()),
+            _ => bytes.extend(&random.next().to_le_bytes()[..element.size()]),
+        }
+    }
+    bytes
+}
+
+fn floats(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn as_floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+fn as_ints(bytes: &[u8]) -> Vec<i32> {
+    bytes.chunks(4).map(|b| i32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+#[test]
+fn multiply_add() {
+    for vector in [1, 4] {
+        let compiled = compile(&kernels::multiply_add(vector));
+        for extent in [0usize, 4, 1020, 1024, 3000] {
+            let a: Vec<f32> = (0..extent).map(|i| i as f32 * 0.37 - 100.0).collect();
+            let b: Vec<f32> = (0..extent).map(|i| 1.0 / (i as f32 + 1.0)).collect();
+            let blocks = extent.div_ceil(1024).max(1) as u32;
+            let out = run_grid(&compiled, blocks, &[floats(&a), floats(&b)], &[extent * 4], &[extent as i64]);
+            let expected: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a * b + a).collect();
+            assert_eq!(as_floats(&out[0]), expected);
+        }
+    }
+}
+
+#[test]
+fn copies_of_every_element() {
+    use DType::*;
+    for element in [Bool, I8, I16, I32, I64, F16, BF16, F32, F64] {
+        for vector in [1, 16 / element.size() as u32] {
+            let data = pattern(element, 512);
+            let compiled = compile(&kernels::copy(element, vector));
+            assert_eq!(run(&compiled, &[data.clone()], &[data.len()], &[])[0], data, "{element} {vector}");
+        }
+    }
+}
+
+/// A tile of random layouts: shape, warps, element, seed.
+fn tiles() -> impl Strategy<Value = (Vec<u32>, u32, DType, u64)> {
+    let elements = prop::sample::select(vec![DType::Bool, DType::I8, DType::F16, DType::F32, DType::I64]);
+    (prop::collection::vec(0u32..5, 1..4), 0u32..3, elements, any::<u64>()).prop_map(|(bits, warps, element, seed)| {
+        let mut shape: Vec<u32> = bits.iter().map(|bit| 1 << bit).collect();
+        while shape.iter().product::<u32>() > 512 {
+            shape.pop();
+        }
+        (shape, 1 << warps, element, seed)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn conversions((shape, warps, element, seed) in tiles()) {
+        let mut random = Random(seed);
+        let (source, target) = (layouts::tile(&shape, warps, &mut random), layouts::tile(&shape, warps, &mut random));
+        let data = pattern(element, source.elements() as usize);
+        let compiled = compile(&kernels::convert(element, &source, &target));
+        prop_assert_eq!(&run(&compiled, &[data.clone()], &[data.len()], &[])[0], &data);
+    }
+
+    #[test]
+    fn local_memory((shape, warps, element, seed) in tiles()) {
+        let mut random = Random(seed);
+        let (source, target) = (layouts::tile(&shape, warps, &mut random), layouts::tile(&shape, warps, &mut random));
+        let shared = layouts::shared(&shape, &mut random);
+        let data = pattern(element, source.elements() as usize);
+        let compiled = compile(&kernels::local(element, &source, &shared, &target));
+        prop_assert_eq!(&run(&compiled, &[data.clone()], &[data.len()], &[])[0], &data);
+    }
+
+    #[test]
+    fn sums((shape, warps, _, seed) in tiles(), element in prop::sample::select(vec![DType::I16, DType::I32, DType::I64])) {
+        let mut random = Random(seed);
+        let layout = layouts::tile(&shape, warps, &mut random);
+        let dimension = random.below(shape.len() as u64) as usize;
+        let data = pattern(element, layout.elements() as usize);
+        let value = |i: u32| {
+            let size = element.size();
+            let mut bytes = [0; 8];
+            bytes[..size].copy_from_slice(&data[i as usize * size..][..size]);
+            u64::from_le_bytes(bytes)
+        };
+        let mut rest = shape.clone();
+        rest.remove(dimension);
+        let mut expected = vec![0u64; rest.iter().product::<u32>() as usize];
+        for index in 0..layout.elements() {
+            let mut at = layout.unflatten(index);
+            at.remove(dimension);
+            let place = at.iter().zip(&rest).fold(0, |place, (c, size)| place * size + c);
+            expected[place as usize] = expected[place as usize].wrapping_add(value(index));
+        }
+        let expected: Vec<u8> = expected.iter().flat_map(|v| v.to_le_bytes()[..element.size()].to_vec()).collect();
+        let compiled = compile(&kernels::sum(element, &layout, dimension));
+        prop_assert_eq!(&run(&compiled, &[data], &[expected.len()], &[])[0], &expected);
+    }
+}
+
+#[test]
+fn float_sums() {
+    for element in [DType::F16, DType::F32, DType::F64] {
+        let layout = TileLayout::contiguous(&[8, 64], &[1, 0], 4, 4).unwrap();
+        // Whole numbers so small that every partial sum is exact.
+        let (mut data, mut expected) = (Vec::new(), Vec::new());
+        let bytes = |value: f64| match element {
+            DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
+            DType::F32 => (value as f32).to_le_bytes().to_vec(),
+            _ => value.to_le_bytes().to_vec(),
+        };
+        for row in 0..8 {
+            let mut sum = 0.0;
+            for column in 0..64 {
+                let value = f64::from((row * 64 + column) % 23 - 11);
+                data.extend(bytes(value));
+                sum += value;
+            }
+            expected.extend(bytes(sum));
+        }
+        let compiled = compile(&kernels::sum(element, &layout, 1));
+        assert_eq!(run(&compiled, &[data], &[expected.len()], &[])[0], expected, "{element}");
+    }
+}
+
+#[test]
+fn greatest_and_its_first_index() {
+    let wide = TileLayout::contiguous(&[4, 256], &[1, 0], 4, 4).unwrap();
+    let columns = TileLayout::contiguous(&[4, 256], &[0, 1], 1, 4).unwrap();
+    for layout in [wide, columns] {
+        let compiled = compile(&kernels::arg_max(&layout, 1));
+        let mut random = Random(11);
+        // Many ties.
+        let data: Vec<f32> = (0..1024).map(|_| random.below(40) as f32).collect();
+        let out = run(&compiled, &[floats(&data)], &[16, 16], &[]);
+        for row in 0..4 {
+            let values = &data[row * 256..][..256];
+            let best = values.iter().copied().fold(f32::MIN, f32::max);
+            let index = values.iter().position(|v| *v == best).unwrap();
+            assert_eq!((as_floats(&out[0])[row], as_ints(&out[1])[row] as usize), (best, index));
+        }
+    }
+}
+
+#[test]
+fn conversions_in_a_loop_reuse_their_memory() {
+    let source = TileLayout::contiguous(&[32, 32], &[1, 0], 4, 4).unwrap();
+    let target = TileLayout::contiguous(&[32, 32], &[0, 1], 4, 4).unwrap();
+    let data = pattern(DType::I32, 1024);
+    let compiled = compile(&kernels::convert_in_loop(&source, &target, 4));
+    let expected: Vec<i32> = as_ints(&data).iter().map(|v| v.wrapping_add(1 + 2 + 3)).collect();
+    assert_eq!(as_ints(&run(&compiled, &[data], &[4096], &[])[0]), expected);
+}
+
+#[test]
+fn asynchronous_copies_and_their_fallback() {
+    for (element, vector) in [(DType::F16, 8), (DType::F16, 1), (DType::F32, 1), (DType::F32, 4), (DType::I8, 8)] {
+        let compiled = compile(&kernels::async_copy(element, vector));
+        for extent in [1024usize, 512, 8, 0] {
+            let extent = extent / vector as usize * vector as usize;
+            let data = pattern(element, 1024);
+            let mut expected = data.clone();
+            expected[extent * element.size()..].fill(0);
+            // Nothing beyond the extent may be read.
+            let given = data[..extent * element.size()].to_vec();
+            let out = run(&compiled, &[given], &[data.len()], &[extent as i64]);
+            assert_eq!(out[0], expected, "{element} {vector} {extent}");
+        }
+    }
+}
+
+#[test]
+fn matrix_loads() {
+    let mma = MmaShape { m: 16, n: 8, k: 16, element_bits: 16 };
+    let source = TileLayout::contiguous(&[64, 64], &[1, 0], 8, 2).unwrap();
+    let swizzle = Swizzle { vec: 8, per_phase: 1, max_phase: 8 };
+    let data = pattern(DType::F16, 64 * 64);
+    for target in [mma.operand_a([64, 64], [2, 1]).unwrap(), mma.operand_b([64, 64], [1, 2]).unwrap()] {
+        for order in [[1, 0], [0, 1]] {
+            let shared = SharedLayout::swizzled(&[64, 64], &order, swizzle).unwrap();
+            let compiled = compile(&kernels::local(DType::F16, &source, &shared, &target));
+            assert!(compiled.ptx.contains("ldmatrix"));
+            assert_eq!(run(&compiled, &[data.clone()], &[data.len()], &[])[0], data);
+        }
+    }
+}
+
+#[test]
+fn transposition_and_broadcast() {
+    let compiled = compile(&kernels::transpose_bias());
+    let tile: Vec<f32> = (0..512).map(|i| i as f32).collect();
+    let bias: Vec<f32> = (0..32).map(|i| i as f32 * 1000.0).collect();
+    let out = as_floats(&run(&compiled, &[floats(&tile), floats(&bias)], &[2048], &[])[0]);
+    for i in 0..16 {
+        for j in 0..32 {
+            assert_eq!(out[i * 32 + j], tile[j * 16 + i] + bias[j]);
+        }
+    }
+}
+
+#[test]
+fn products_on_cuda_cores() {
+    let mut random = Random(5);
+    let a: Vec<f32> = (0..32 * 64).map(|_| random.below(2000) as f32 / 1000.0 - 1.0).collect();
+    let b: Vec<f32> = (0..64 * 32).map(|_| random.below(2000) as f32 / 1000.0 - 1.0).collect();
+    let out = run(&compile(&kernels::matmul_fma(DType::F32)), &[floats(&a), floats(&b)], &[4096], &[]);
+    let mut expected = vec![0f32; 1024];
+    for (i, e) in expected.iter_mut().enumerate() {
+        for k in 0..64 {
+            *e = a[i / 32 * 64 + k].mul_add(b[k * 32 + i % 32], *e);
+        }
+    }
+    assert_eq!(as_floats(&out[0]), expected, "the sum is taken in order of k, fused");
+
+    let a = pattern(DType::I32, 2048);
+    let b: Vec<u8> = pattern(DType::I32, 2100).split_off(208);
+    let out = run(&compile(&kernels::matmul_fma(DType::I32)), &[a.clone(), b.clone()], &[4096], &[]);
+    let (a, b) = (as_ints(&a), as_ints(&b));
+    for (i, value) in as_ints(&out[0]).into_iter().enumerate() {
+        let sum = (0..64).fold(0i32, |sum, k| sum.wrapping_add(a[i / 32 * 64 + k].wrapping_mul(b[k * 32 + i % 32])));
+        assert_eq!(value, sum);
+    }
+}
+
+#[test]
+fn products_by_matrix_instructions() {
+    let mut random = Random(9);
+    // Small multiples of 1/8: every product and sum is exact.
+    let mut operand = |count: usize| -> Vec<f16> {
+        (0..count).map(|_| f16::from_f32(random.below(9) as f32 / 8.0 - 0.5)).collect()
+    };
+    let (a, b) = (operand(64 * 128), operand(128 * 64));
+    let bytes = |values: &[f16]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    let mut expected = HashMap::new();
+    for i in 0..64 {
+        for j in 0..64 {
+            let sum: f32 = (0..128).map(|k| a[i * 128 + k].to_f32() * b[k * 64 + j].to_f32()).sum();
+            expected.insert((i, j), sum);
+        }
+    }
+    let out = run(&compile(&kernels::matmul_mma(DType::F32)), &[bytes(&a), bytes(&b)], &[64 * 64 * 4], &[]);
+    for (index, value) in as_floats(&out[0]).into_iter().enumerate() {
+        assert_eq!(value, expected[&(index / 64, index % 64)]);
+    }
+    let out = run(&compile(&kernels::matmul_mma(DType::F16)), &[bytes(&a), bytes(&b)], &[64 * 64 * 2], &[]);
+    for (index, value) in out[0].chunks(2).enumerate() {
+        let value = f16::from_le_bytes([value[0], value[1]]).to_f32();
+        // Partial sums are multiples of 1/64 below 32: exact in f16 too.
+        assert_eq!(value, expected[&(index / 64, index % 64)]);
+    }
+}
