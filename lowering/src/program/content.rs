@@ -1,0 +1,59 @@
+//! What an operation is apart from its name and where it comes from.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use tenon_ir::{Op, Value};
+
+/// A text that is equal for two operations of one session exactly if they, and all that is inside them, do the same: same operations,
+/// attributes, types and flow of values. Attributes of `op` itself named in `ignored`, which values its operands are, and all locations, do
+/// not count.
+pub(super) fn content_key(op: Op<'_>, ignored: &[&str]) -> String {
+    let mut key = String::new();
+    for operand in op.operands() {
+        let _ = write!(key, "{:x},", operand.ty().key());
+    }
+    append(op, &[], ignored, &mut HashMap::new(), &mut key);
+    key
+}
+
+fn number<'m>(values: &mut HashMap<Value<'m>, usize>, value: Value<'m>) -> usize {
+    let next = values.len();
+    *values.entry(value).or_insert(next)
+}
+
+/// Types are unique in a session, so that their keys stand for them: printing each would cost more than all else.
+fn append<'m>(
+    op: Op<'m>,
+    operands: &[Value<'m>],
+    ignored: &[&str],
+    values: &mut HashMap<Value<'m>, usize>,
+    key: &mut String,
+) {
+    key.push_str(&op.name());
+    for operand in operands {
+        let _ = write!(key, " %{}", number(values, *operand));
+    }
+    for (name, value) in op.attributes() {
+        if !ignored.contains(&name.as_str()) {
+            let _ = write!(key, " {name}={value}");
+        }
+    }
+    for result in op.results() {
+        let _ = write!(key, " ->%{}:{:x}", number(values, result), result.ty().key());
+    }
+    for region in (0..op.region_count()).filter_map(|index| op.region(index)) {
+        key.push('{');
+        for block in region.blocks() {
+            key.push('^');
+            for argument in block.arguments() {
+                let _ = write!(key, "%{}:{:x},", number(values, argument), argument.ty().key());
+            }
+            for inner in block.ops() {
+                append(inner, &inner.operands(), &[], values, key);
+                key.push(';');
+            }
+        }
+        key.push('}');
+    }
+}

@@ -1,0 +1,164 @@
+//! Writing the `hw` module.
+
+use std::collections::HashMap;
+
+use tenon_graph_dialect::TensorType;
+use tenon_ir::{Builder, Context, Location, Type, Value};
+
+use crate::program::kernels::{Kernel, KernelCache, Sharing, local};
+use crate::program::read::{Computed, Origin, Outline, StepOutline, ValueId};
+use crate::program::{Lifetime, MemoryPlan, ProgramError};
+
+/// `!hw.buffer<tensor<…>>`.
+fn buffer_type<'s>(ty: &TensorType, context: Context<'s>) -> Result<Type<'s>, ProgramError> {
+    Ok(context.parse_type(&format!("!hw.buffer<{}>", ty.to_type(context)?))?)
+}
+
+struct Emitter<'a, 'm> {
+    outline: &'a Outline<'a>,
+    lifetimes: &'a [Lifetime],
+    memory: &'a MemoryPlan,
+    at: Builder<'m>,
+    values: HashMap<ValueId, Value<'m>>,
+}
+
+/// Writes kernels and program at the end of a module.
+pub(super) fn emit(
+    outline: &Outline<'_>,
+    lifetimes: &[Lifetime],
+    memory: &MemoryPlan,
+    at: Builder<'_>,
+    target: &str,
+) -> Result<Sharing, ProgramError> {
+    let mut cache = KernelCache::default();
+    let mut kernels = Vec::with_capacity(outline.steps.len());
+    for step in &outline.steps {
+        kernels.push(match step {
+            StepOutline::Launch { kernel, .. } => Some(cache.get(*kernel, at, target)?),
+            StepOutline::Copy { .. } => None,
+        });
+    }
+
+    let context = at.context();
+    let arena = i64::try_from(memory.arena_bytes).map_err(|_| ProgramError::TooLarge)?;
+    let program = at
+        .with_location(local(outline.location, at))
+        .op("hw.program")
+        .attribute("sym_name", context.string("main"))
+        .attribute("arena_bytes", context.i64(arena))
+        .regions(1)
+        .build()?;
+    let region = program.region(0).ok_or_else(|| ProgramError::structure("`hw.program` has no region"))?;
+    let block = region.append_block(&[])?;
+    let mut emitter = Emitter { outline, lifetimes, memory, at: at.in_block(block), values: HashMap::new() };
+    emitter.named("hw.input", &outline.inputs)?;
+    emitter.named("hw.parameter", &outline.parameters)?;
+    // Buffers are declared before the step that writes them.
+    let mut declared = 0;
+    for (index, step) in outline.steps.iter().enumerate() {
+        while declared < outline.computed.len() && outline.computed[declared].first <= index {
+            emitter.buffer(declared, &outline.computed[declared])?;
+            declared += 1;
+        }
+        emitter.step(step, kernels[index].as_ref())?;
+    }
+    for (index, computed) in outline.computed.iter().enumerate().skip(declared) {
+        emitter.buffer(index, computed)?;
+    }
+    for (name, id) in &outline.outputs {
+        let value = emitter.value(*id)?;
+        let op = emitter.at_value(*id).op("hw.output").attribute("name", context.string(name)).operands(&[value]);
+        op.build()?;
+    }
+    emitter.at.op("hw.return").build()?;
+    Ok(cache.sharing())
+}
+
+impl<'m> Emitter<'_, 'm> {
+    fn at_location(&self, location: Location<'_>) -> Builder<'m> {
+        self.at.with_location(local(location, self.at))
+    }
+
+    fn at_value(&self, id: ValueId) -> Builder<'m> {
+        self.at_location(self.outline.values[id].location)
+    }
+
+    fn ty(&self, id: ValueId) -> Result<Type<'m>, ProgramError> {
+        buffer_type(&self.outline.values[id].ty, self.at.context())
+    }
+
+    fn named(&mut self, operation: &str, list: &[(String, ValueId)]) -> Result<(), ProgramError> {
+        for (name, id) in list {
+            let name = self.at.context().string(name);
+            let value = self.at_value(*id).op(operation).attribute("name", name).results(&[self.ty(*id)?]).value()?;
+            self.values.insert(*id, value);
+        }
+        Ok(())
+    }
+
+    fn buffer(&mut self, index: usize, computed: &Computed) -> Result<(), ProgramError> {
+        let context = self.at.context();
+        let lifetime = self.lifetimes[index];
+        let number =
+            |value: u64| i64::try_from(value).map(|value| context.i64(value)).map_err(|_| ProgramError::TooLarge);
+        let op = self
+            .at_value(computed.value)
+            .op("hw.buffer")
+            .attribute("offset", number(self.memory.offsets[index])?)
+            .attribute("bytes", number(computed.bytes)?)
+            .attribute("first", context.i64(i64::from(lifetime.first)))
+            .attribute("last", context.i64(i64::from(lifetime.last)))
+            .optional_attribute("output", computed.output.map(|_| context.unit()))
+            .results(&[self.ty(computed.value)?]);
+        self.values.insert(computed.value, op.value()?);
+        Ok(())
+    }
+
+    /// The buffer of a value; a view is made before its first use.
+    fn value(&mut self, id: ValueId) -> Result<Value<'m>, ProgramError> {
+        if let Some(value) = self.values.get(&id) {
+            return Ok(*value);
+        }
+        let base = match self.outline.values[id].origin {
+            Origin::View(base) => self.values.get(&base).copied(),
+            _ => None,
+        };
+        let base = base.ok_or_else(|| ProgramError::structure("a value is used before it is computed"))?;
+        let value = self.at_value(id).op("hw.view").operands(&[base]).results(&[self.ty(id)?]).value()?;
+        self.values.insert(id, value);
+        Ok(value)
+    }
+
+    fn step(&mut self, step: &StepOutline<'_>, kernel: Option<&Kernel>) -> Result<(), ProgramError> {
+        let context = self.at.context();
+        let sources = |location: Location<'_>| {
+            let names: Vec<_> = location.names().iter().map(|name| context.string(name)).collect();
+            context.array(&names)
+        };
+        match step {
+            StepOutline::Copy { source, target } => {
+                let operands = [self.value(*source)?, self.value(*target)?];
+                let location = self.outline.values[*source].location;
+                let copy = self.at_value(*source).op("hw.copy").operands(&operands);
+                copy.attribute("source_nodes", sources(location)).build()?;
+            }
+            StepOutline::Launch { kernel: graph, operands, results } => {
+                let kernel = kernel.ok_or_else(|| ProgramError::structure("a launch without a kernel"))?;
+                let buffers = operands
+                    .iter()
+                    .chain(results)
+                    .map(|id| self.value(*id))
+                    .collect::<Result<Vec<_>, ProgramError>>()?;
+                let grid: Vec<_> = kernel.grid.iter().map(|size| context.i64(i64::from(*size))).collect();
+                self.at_location(graph.location())
+                    .op("hw.launch")
+                    .operands(&buffers)
+                    .attribute("kernel", context.symbol(&kernel.name))
+                    .attribute("grid", context.array(&grid))
+                    .attribute("source_nodes", sources(graph.location()))
+                    .build()?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Kernels by content: each is lowered, and kept, once.
+
+use std::collections::{HashMap, HashSet};
+
+use tenon_ir::{Builder, Location, Op};
+
+use crate::LoweringError;
+use crate::program::content::content_key;
+use crate::schedule::lower_kernel;
+
+/// How many kernels there are of what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// Launches of kernels.
+    pub launches: usize,
+    /// Kernels of the graph that differ.
+    pub lowered: usize,
+    /// Tile programs that differ: what is compiled.
+    pub kernels: usize,
+}
+
+/// A kernel of the module.
+#[derive(Debug, Clone)]
+pub(super) struct Kernel {
+    pub name: String,
+    pub grid: [u32; 3],
+}
+
+/// The kernels lowered so far.
+#[derive(Default)]
+pub(super) struct KernelCache {
+    by_graph: HashMap<String, usize>,
+    by_program: HashMap<String, usize>,
+    names: HashSet<String>,
+    kernels: Vec<Kernel>,
+    launches: usize,
+}
+
+impl KernelCache {
+    /// The kernel of the module that does what a `graph.kernel` says; lowers it if none does yet.
+    pub fn get(&mut self, kernel: Op<'_>, at: Builder<'_>, target: &str) -> Result<Kernel, LoweringError> {
+        self.launches += 1;
+        let key = content_key(kernel, &["sym_name", "rules", "cost"]);
+        if let Some(index) = self.by_graph.get(&key) {
+            return Ok(self.kernels[*index].clone());
+        }
+        let name = self.free_name(&kernel.string("sym_name").unwrap_or_default());
+        let scheduled = lower_kernel(kernel, at.with_location(local(kernel.location(), at)), &name, target)?;
+        // Different graphs may give one tile program, such as shapes that differ by ones.
+        let program = content_key(scheduled.op, &["sym_name", "source_nodes"]);
+        let index = match self.by_program.get(&program) {
+            Some(index) => {
+                scheduled.op.erase()?;
+                *index
+            }
+            None => {
+                self.names.insert(name.clone());
+                self.kernels.push(Kernel { name, grid: scheduled.shape.grid });
+                self.by_program.insert(program, self.kernels.len() - 1);
+                self.kernels.len() - 1
+            }
+        };
+        self.by_graph.insert(key, index);
+        Ok(self.kernels[index].clone())
+    }
+
+    /// How much was shared.
+    pub fn sharing(&self) -> Sharing {
+        Sharing { launches: self.launches, lowered: self.by_graph.len(), kernels: self.kernels.len() }
+    }
+
+    /// The name as an identifier of PTX that no other kernel has.
+    fn free_name(&self, name: &str) -> String {
+        let mut base: String =
+            name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).take(200).collect();
+        if !base.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            base.insert(0, 'k');
+        }
+        // The program is a symbol of the module too.
+        let taken = |name: &str| name == "main" || self.names.contains(name);
+        if !taken(&base) {
+            return base;
+        }
+        (1usize..).map(|index| format!("{base}_{index}")).find(|name| !taken(name)).unwrap_or(base)
+    }
+}
+
+/// A location of the builder's session: the same one, or one with the same names.
+pub(super) fn local<'m>(location: Location<'_>, at: Builder<'m>) -> Location<'m> {
+    let own = at.with_location(location).location();
+    if own == location {
+        return own;
+    }
+    let context = at.context();
+    let names: Vec<_> =
+        location.names().iter().map(|name| context.name_location(name, context.unknown_location())).collect();
+    if names.is_empty() { context.unknown_location() } else { context.fused_location(&names) }
+}
