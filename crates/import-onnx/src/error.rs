@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tenon_graph_dialect::SemanticError;
+use tenon_ir::IrError;
 use tenon_tensor::TensorError;
 
 /// Where a node stands in the model.
@@ -128,6 +130,36 @@ pub enum ImportError {
     /// A node of a domain whose operator set the model does not import.
     #[error("{site}: the model imports no operator set for the domain {}", quoted(&site.domain))]
     NoOpset { site: Box<NodeSite> },
+    /// An operator that no importer handles.
+    #[error("{site}: the operator is not supported")]
+    UnknownOperator { site: Box<NodeSite> },
+    /// A version of an operator that no importer handles.
+    #[error("{site}: the operator of version {version} of its operator set is not supported; {supported}")]
+    OperatorVersion { site: Box<NodeSite>, version: i64, supported: String },
+    /// Inputs or attributes that the operator does not take.
+    #[error("{site}: {reason}")]
+    Inputs { site: Box<NodeSite>, reason: String },
+    /// A value that decides a shape and is not known before the model runs.
+    #[error("{site}: the value of {} decides {what}, and is not known before the model runs", quoted(value))]
+    NotKnown { site: Box<NodeSite>, value: String, what: &'static str },
+    /// The operation that a node becomes breaks a rule of the graph dialect.
+    #[error("{site}: {source}")]
+    Semantic { site: Box<NodeSite>, source: SemanticError },
+    /// A combination of options that cannot be expressed.
+    #[error("{site}: {what} is not supported")]
+    Option { site: Box<NodeSite>, what: String },
+    /// A given shape or value of an input that the model contradicts.
+    #[error("input {}: {reason}", quoted(name))]
+    GivenInput { name: String, reason: String },
+    /// An input whose number of dimensions is not declared.
+    #[error("input {}: the model does not declare its number of dimensions", quoted(name))]
+    UnknownRank { name: String },
+    /// An output that is not what the model declares.
+    #[error("output {}: the model declares elements of type {declared}, its nodes give {found}", quoted(name))]
+    OutputType { name: String, declared: tenon_tensor::DType, found: tenon_tensor::DType },
+    /// MLIR refused what was built.
+    #[error("the imported module is refused: {0}")]
+    Ir(#[from] IrError),
     /// A node without operator.
     #[error("node number {index}{} has no operator type", if name.is_empty() { String::new() } else { format!(" ({})", quoted(name)) })]
     NoOperator { index: usize, name: String },
@@ -161,6 +193,16 @@ impl ImportError {
             ImportError::TooMany { .. } => "E0121",
             ImportError::NoOpset { .. } => "E0122",
             ImportError::NoOperator { .. } => "E0123",
+            ImportError::UnknownOperator { .. } => "E0130",
+            ImportError::OperatorVersion { .. } => "E0131",
+            ImportError::Inputs { .. } => "E0132",
+            ImportError::NotKnown { .. } => "E0133",
+            ImportError::Semantic { .. } => "E0134",
+            ImportError::Option { .. } => "E0135",
+            ImportError::GivenInput { .. } => "E0136",
+            ImportError::UnknownRank { .. } => "E0137",
+            ImportError::OutputType { .. } => "E0138",
+            ImportError::Ir(_) => "E0139",
         }
     }
 
@@ -198,6 +240,24 @@ impl ImportError {
             ImportError::TooMany { .. } => "split the model",
             ImportError::NoOpset { .. } => "add the domain to the model's `opset_import`",
             ImportError::NoOperator { .. } => "give the node an operator type in the exporter",
+            ImportError::UnknownOperator { .. } => {
+                "export the model without the operator; docs/onnx-operators.md lists those that are supported"
+            }
+            ImportError::OperatorVersion { .. } => {
+                "convert the model with `onnx.version_converter.convert_version` to a version that is supported"
+            }
+            ImportError::Inputs { .. } => "correct the node in the exporter",
+            ImportError::NotKnown { .. } => {
+                "if the value is an input of the model, give it with --shapes-from-inputs; else export the model with it as a constant"
+            }
+            ImportError::Semantic { source, .. } => return source.help(),
+            ImportError::Option { .. } => "export the model without the option",
+            ImportError::GivenInput { .. } => "give the input as the model declares it",
+            ImportError::UnknownRank { .. } => {
+                "declare the input's shape in the model, or give it with --shapes-from-inputs"
+            }
+            ImportError::OutputType { .. } => "correct the declared type of the output, or add a Cast before it",
+            ImportError::Ir(source) => return source.help(),
         };
         Some(text.to_owned())
     }

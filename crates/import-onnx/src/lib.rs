@@ -7,6 +7,8 @@
 //! - `wire` bounds a file before it is decoded; `proto` holds the generated messages.
 //! - `tensor`, `external`, `file` read data; `value` reads declared types.
 //! - `build` and `function` make graphs; `graph` orders nodes; `node` hands out attributes.
+//!
+//! Then [`import_model`] turns the graph into a module of the graph dialect (`import`), each node by the importer of its operator (`ops`).
 
 mod build;
 mod error;
@@ -14,8 +16,10 @@ mod external;
 mod file;
 mod function;
 mod graph;
+mod import;
 mod model;
 mod node;
+mod ops;
 mod opsets;
 pub mod proto;
 mod tensor;
@@ -24,8 +28,10 @@ mod wire;
 
 pub use error::{ImportError, NodeSite};
 pub use graph::Graph;
+pub use import::{ImportOptions, Imported, Weights, import_loaded, import_model};
 pub use model::Model;
 pub use node::{AttributeValue, Attributes, Node};
+pub use ops::{SupportedOperator, operator_table, supported_operators};
 pub use opsets::{NEWEST_OPSET, OLDEST_OPSET, Opsets};
 pub use tensor::read_tensor_pb;
 pub use value::{Dim, TensorType, ValueInfo, ValueType};

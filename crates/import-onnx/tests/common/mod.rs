@@ -1,6 +1,8 @@
 //! Small models, written message by message.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod suite;
+
 use std::path::PathBuf;
 
 use bytes::Bytes;

@@ -1,0 +1,112 @@
+//! QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear.
+
+use tenon_graph_dialect::operators::{Dequantize, Function, Quantize, ReduceKind};
+use tenon_tensor::DType;
+
+use super::cast::type_attribute;
+use crate::error::ImportError;
+use crate::import::importer::Handle;
+use crate::import::node::{OpImport, Outputs};
+
+/// Scale (and zero point, or zeros of type `dtype`) in the shape that the dialect takes: a list of one number becomes a scalar.
+fn parameters(op: &mut OpImport<'_, '_, '_>, dtype: DType) -> Result<(Handle, Handle), ImportError> {
+    let scale = op.input(1)?;
+    let zero = match op.optional(2)? {
+        Some(zero) => zero,
+        None => {
+            let zero = op.scalar(0.0, dtype)?;
+            let shape = op.extents(scale);
+            op.broadcast(zero, shape)?
+        }
+    };
+    if op.rank(scale) <= 1 && op.dim_count(scale) == Some(1) {
+        return Ok((op.as_scalar(scale)?, op.as_scalar(zero)?));
+    }
+    Ok((scale, zero))
+}
+
+fn axis_and_block(op: &OpImport<'_, '_, '_>, x: Handle, scale: Handle) -> Result<(i64, i64), ImportError> {
+    if op.since < 13 {
+        return Ok((0, 0));
+    }
+    let axis = op.node.int_or("axis", 1)?;
+    let block_size = if op.since >= 21 { op.node.int_or("block_size", 0)? } else { 0 };
+    if block_size < 0 {
+        return Err(op.node.attribute_error("block_size", "0 or more", format!("is {block_size}")));
+    }
+    // Without meaning for one scale.
+    let axis = if op.rank(scale) == 0 { 0 } else { op.axis(axis, op.rank(x))? as i64 };
+    Ok((axis, block_size))
+}
+
+/// QuantizeLinear.
+pub(super) fn quantize(op: &mut OpImport<'_, '_, '_>) -> Outputs {
+    op.takes(2..=3)?;
+    let x = op.input(0)?;
+    let declared = if op.since >= 21 && op.node.int_or("output_dtype", 0)? != 0 {
+        type_attribute(op, "output_dtype")?
+    } else {
+        None
+    };
+    if op.since >= 23 && op.node.int_or("precision", 0)? != 0 {
+        let precision = type_attribute(op, "precision")?;
+        if precision != Some(op.dtype(x)) {
+            return Err(op.unsupported("a `precision` other than the input's type"));
+        }
+    }
+    let dtype = match op.optional(2)? {
+        Some(zero) => op.dtype(zero),
+        None => declared.unwrap_or(DType::U8),
+    };
+    if declared.is_some_and(|declared| declared != dtype) {
+        return Err(op.node.attribute_error("output_dtype", "the zero point's type", format!("is {dtype}")));
+    }
+    if op.since >= 19 && !op.node.flag_or("saturate", true)? && dtype.is_float() {
+        return Err(op.unsupported("`saturate` = 0"));
+    }
+    let (scale, zero) = parameters(op, dtype)?;
+    let (axis, block_size) = axis_and_block(op, x, scale)?;
+    Ok(vec![op.emit(Quantize { dtype, axis, block_size }, &[x, scale, zero])?])
+}
+
+/// DequantizeLinear.
+pub(super) fn dequantize(op: &mut OpImport<'_, '_, '_>) -> Outputs {
+    op.takes(2..=3)?;
+    let x = op.input(0)?;
+    let declared = if op.since >= 23 && op.node.int_or("output_dtype", 0)? != 0 {
+        type_attribute(op, "output_dtype")?
+    } else {
+        None
+    };
+    let (scale, zero) = parameters(op, op.dtype(x))?;
+    let dtype = declared.unwrap_or_else(|| op.dtype(scale));
+    let (axis, block_size) = axis_and_block(op, x, scale)?;
+    Ok(vec![op.emit(Dequantize { dtype, axis, block_size }, &[x, scale, zero])?])
+}
+
+/// DynamicQuantizeLinear to ui8: the range of the data, widened to hold 0, is spread over 0 to 255. Where
+/// all are 0 the range is taken as 1, so that the scale is finite.
+pub(super) fn dynamic(op: &mut OpImport<'_, '_, '_>) -> Outputs {
+    op.takes(1..=1)?;
+    let x = op.input(0)?;
+    let dtype = op.dtype(x);
+    let axes: Vec<usize> = (0..op.rank(x)).collect();
+    let (zero, levels) = (op.scalar(0.0, dtype)?, op.scalar(255.0, dtype)?);
+    let high = op.reduce(ReduceKind::Max, x, &axes, false)?;
+    let high = op.apply(Function::Max, &[high, zero])?;
+    let low = op.reduce(ReduceKind::Min, x, &axes, false)?;
+    let low = op.apply(Function::Min, &[low, zero])?;
+    let span = op.apply(Function::Subtract, &[high, low])?;
+    let none = op.apply(Function::Equal, &[span, zero])?;
+    let one = op.scalar(1.0, dtype)?;
+    let span = op.apply(Function::Select, &[none, one, span])?;
+    let scale = op.apply(Function::Divide, &[span, levels])?;
+    let quotient = op.apply(Function::Divide, &[low, scale])?;
+    let point = op.apply(Function::Subtract, &[zero, quotient])?;
+    let point = op.apply(Function::Min, &[point, levels])?;
+    let point = op.apply(Function::Max, &[point, zero])?;
+    let point = op.apply(Function::Round, &[point])?;
+    let point = op.cast(point, DType::U8)?;
+    let y = op.emit(Quantize { dtype: DType::U8, axis: 0, block_size: 0 }, &[x, scale, point])?;
+    Ok(vec![y, scale, point])
+}

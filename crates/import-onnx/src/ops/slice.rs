@@ -1,0 +1,161 @@
+//! Slice.
+//!
+//! Bounds clamp to the dimension. Over a free dimension, what a bound means must not depend on its size: a start is taken to lie inside,
+//! which is checked once the dimension is a number.
+
+use std::cmp::Ordering;
+
+use tenon_graph_dialect::DimExpr;
+use tenon_graph_dialect::operators::Slice;
+
+use crate::error::ImportError;
+use crate::import::node::{OpImport, Outputs};
+use crate::import::sign;
+
+/// Bounds beyond this are "to the end", as exporters write it.
+const FAR: i64 = i32::MAX as i64 - 1;
+
+/// Slice: bounds are attributes before version 10, then inputs.
+pub(super) fn slice(op: &mut OpImport<'_, '_, '_>) -> Outputs {
+    let x = op.input(0)?;
+    let rank = op.rank(x);
+    let numbers = |list: &[i64]| list.iter().map(|value| DimExpr::constant(*value)).collect::<Vec<_>>();
+    let (first, last, axes, strides) = if op.since < 10 {
+        op.takes(1..=1)?;
+        let list = |name: &str| -> Result<Vec<DimExpr>, ImportError> {
+            Ok(numbers(op.node.required(name, op.node.ints(name)?)?))
+        };
+        (list("starts")?, list("ends")?, op.node.ints("axes")?.map(<[i64]>::to_vec), None)
+    } else {
+        op.takes(3..=5)?;
+        let what = "the size of the result";
+        let optional = |index: usize| op.optional(index)?.map(|_| op.known_ints(index, what)).transpose();
+        (op.known_dims(1, what)?, op.known_dims(2, what)?, optional(3)?, optional(4)?)
+    };
+    let axes = axes.unwrap_or_else(|| (0..first.len() as i64).collect());
+    let strides = strides.unwrap_or_else(|| vec![1; first.len()]);
+    if last.len() != first.len() || axes.len() != first.len() || strides.len() != first.len() {
+        return Err(op.invalid("starts, ends, axes and steps differ in number"));
+    }
+    op.axes(&axes, rank)?;
+    let mut sizes = op.extents(x);
+    let mut starts = vec![DimExpr::constant(0); rank];
+    let mut steps = vec![1; rank];
+    for (index, axis) in axes.iter().enumerate() {
+        let axis = op.axis(*axis, rank)?;
+        let step = strides[index];
+        if step == 0 {
+            return Err(op.invalid("a step is 0"));
+        }
+        let size = &sizes[axis];
+        let bounds = match (size.as_constant(), first[index].as_constant(), last[index].as_constant()) {
+            (Some(size), Some(start), Some(end)) => Some(fixed(size, start, end, step)),
+            _ => free(size, &first[index], &last[index], step),
+        };
+        let (start, count) = bounds.ok_or_else(|| {
+            op.unsupported(format!("a slice from {} to {} of the dimension {size}", first[index], last[index]))
+        })?;
+        starts[axis] = start;
+        sizes[axis] = count;
+        steps[axis] = step;
+    }
+    if sizes == op.extents(x) && steps.iter().all(|step| *step == 1) {
+        return Ok(vec![x]);
+    }
+    Ok(vec![op.emit(Slice { starts, sizes, steps }, &[x])?])
+}
+
+/// Start and number of elements of a dimension of known size.
+fn fixed(size: i64, start: i64, end: i64, step: i64) -> (DimExpr, DimExpr) {
+    let place = |bound: i64| i128::from(bound) + if bound < 0 { i128::from(size) } else { 0 };
+    let (size, step) = (i128::from(size), i128::from(step));
+    let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
+    let (start, end) = (place(start).clamp(low, high), place(end).clamp(low, high));
+    let span = if step > 0 { end - start } else { start - end };
+    let step = step.abs();
+    let count = if span > 0 { (span + step - 1) / step } else { 0 };
+    // An empty slice starts anywhere.
+    let start = if count == 0 { 0 } else { start };
+    (DimExpr::constant(start as i64), DimExpr::constant(count as i64))
+}
+
+/// The same where something is an expression.
+fn free(size: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64) -> Option<(DimExpr, DimExpr)> {
+    let from_end = |bound: &DimExpr| match sign(bound) {
+        Some(Ordering::Less) => size.add(bound),
+        _ => Some(bound.clone()),
+    };
+    if step < 0 {
+        // Only from the last element down to the first.
+        let from_last = start.as_constant().is_some_and(|start| start == -1 || start >= FAR)
+            || size.sub(&DimExpr::constant(1)).as_ref() == Some(start);
+        let to_first = end.as_constant().is_some_and(|end| end < -FAR);
+        if !from_last || !to_first {
+            return None;
+        }
+        let count = size.add(&DimExpr::constant(-step - 1))?.floor_div(-step)?;
+        return Some((size.sub(&DimExpr::constant(1))?, count));
+    }
+    let start = match start.as_constant() {
+        Some(start) if start < -FAR => DimExpr::constant(0),
+        _ => from_end(start)?,
+    };
+    let end = match (end.as_constant(), size.as_constant()) {
+        (Some(end), _) if end >= FAR => size.clone(),
+        (Some(number), None) if number >= 0 => end.minimum(size)?,
+        (Some(number), Some(size)) => {
+            let place = if number < 0 { number.saturating_add(size) } else { number };
+            DimExpr::constant(place.clamp(0, size))
+        }
+        (Some(_), None) => from_end(end)?,
+        // An expression over a fixed dimension is taken to lie inside, which is checked once it is a number.
+        (None, Some(_)) => from_end(end)?,
+        (None, None) if end == size => size.clone(),
+        (None, None) => from_end(end)?.minimum(size)?,
+    };
+    let span = end.sub(&start)?;
+    let count = if step == 1 { span } else { span.add(&DimExpr::constant(step - 1))?.floor_div(step)? };
+    match count.as_constant() {
+        Some(count) if count <= 0 => Some((DimExpr::constant(0), DimExpr::constant(0))),
+        _ => Some((start, count)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Python's `range(size)[start:end:step]` gives: first element and length.
+    #[test]
+    fn bounds_clamp_as_python_slices() {
+        let cases = [
+            (5, 1, 4, 1, (1, 3)),
+            (5, -3, i64::MAX, 1, (2, 3)),
+            (5, 3, 1, 1, (0, 0)),
+            (5, i64::MAX, i64::MIN, -1, (4, 5)),
+            (5, -1, i64::MIN, -2, (4, 3)),
+            (5, 4, 0, -1, (4, 4)),
+            (5, 0, 100, 2, (0, 3)),
+            (0, 0, 5, 1, (0, 0)),
+            (5, i64::MIN, 3, 1, (0, 3)),
+        ];
+        for (size, start, end, step, (first, count)) in cases {
+            let expected = (DimExpr::constant(first), DimExpr::constant(count));
+            assert_eq!(fixed(size, start, end, step), expected, "{size}[{start}:{end}:{step}]");
+        }
+    }
+
+    #[test]
+    fn free_dimensions_give_expressions() {
+        let n = DimExpr::symbol("n");
+        let number = DimExpr::constant;
+        let text = |result: Option<(DimExpr, DimExpr)>| result.map(|(start, count)| format!("{start} {count}"));
+        assert_eq!(text(free(&n, &number(-1), &number(i64::MAX), 1)), Some("n-1 1".to_owned()));
+        assert_eq!(text(free(&n, &number(0), &number(-1), 1)), Some("0 n-1".to_owned()));
+        assert_eq!(text(free(&n, &number(0), &n, 1)), Some("0 n".to_owned()));
+        assert_eq!(text(free(&n, &number(0), &number(5), 1)), Some("0 min(5,n)".to_owned()));
+        assert_eq!(text(free(&number(9), &number(0), &n, 1)), Some("0 n".to_owned()));
+        assert_eq!(text(free(&n, &number(-1), &number(i64::MIN), -1)), Some("n-1 n".to_owned()));
+        assert_eq!(free(&n, &number(4), &number(0), -1), None);
+    }
+}

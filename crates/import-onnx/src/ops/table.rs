@@ -1,0 +1,242 @@
+//! The table of operators: name, versions, importer.
+//!
+//! `versions` are the versions of ONNX's operator set that changed the operator, as the operator list gives them, from the one that held in
+//! version 7 on. An importer sees the one that holds for its model as `since`.
+
+use super::*;
+
+/// An operator and its importer.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) domain: &'static str,
+    pub(crate) versions: &'static [i64],
+    /// The version that removed the operator.
+    pub(crate) removed: Option<i64>,
+    pub(crate) import: Import,
+    /// What is not supported of it.
+    pub(crate) limits: &'static str,
+}
+
+macro_rules! rows {
+    ($($name:literal [$($version:literal),+] $(removed $removed:literal)? => $import:path $(, $limits:literal)?;)*) => {
+        pub(crate) const ROWS: &[Row] = &[$(Row {
+            name: $name,
+            domain: "",
+            versions: &[$($version),+],
+            removed: rows!(@option $($removed)?),
+            import: $import,
+            limits: concat!("", $($limits)?),
+        }),*];
+    };
+    (@option) => { None };
+    (@option $value:literal) => { Some($value) };
+}
+
+rows! {
+    "Abs" [6, 13] => elementwise::direct;
+    "Acos" [7, 22] => elementwise::direct;
+    "Acosh" [9, 22] => elementwise::direct;
+    "Add" [7, 13, 14] => elementwise::direct;
+    "And" [7] => elementwise::direct;
+    "ArgMax" [1, 11, 12, 13] => arg_reduce::arg_reduce;
+    "ArgMin" [1, 11, 12, 13] => arg_reduce::arg_reduce;
+    "Asin" [7, 22] => elementwise::direct;
+    "Asinh" [9, 22] => elementwise::direct;
+    "Atan" [7, 22] => elementwise::direct;
+    "Atanh" [9, 22] => elementwise::direct;
+    "AveragePool" [7, 10, 11, 19, 22] => pool::average_pool;
+    "BatchNormalization" [7, 9, 14, 15] => normalization::batch, "training mode, `spatial` = 0";
+    "BitShift" [11, 28] => elementwise::bit_shift;
+    "BitwiseAnd" [18] => elementwise::direct;
+    "BitwiseNot" [18] => elementwise::direct;
+    "BitwiseOr" [18] => elementwise::direct;
+    "BitwiseXor" [18] => elementwise::direct;
+    "Cast" [6, 9, 13, 19, 21, 23, 24, 25, 28] => cast::cast, "strings; `round_mode` other than `up`";
+    "CastLike" [15, 19, 21, 23, 24, 25] => cast::cast_like, "strings; `round_mode` other than `up`";
+    "Ceil" [6, 13] => elementwise::direct;
+    "Celu" [12, 28] => activation::celu;
+    "Clip" [6, 11, 12, 13] => activation::clip;
+    "Concat" [4, 11, 13] => concat::concat;
+    "Constant" [1, 9, 11, 12, 13, 19, 21, 23, 24, 25] => constant::constant, "sparse tensors, strings";
+    "ConstantOfShape" [9, 20, 21, 23, 24, 25] => fill::constant_of_shape;
+    "Conv" [1, 11, 22] => convolution::conv;
+    "ConvInteger" [10] => integer_product::conv_integer;
+    "ConvTranspose" [1, 11, 22] => convolution::conv_transpose;
+    "Cos" [7, 22] => elementwise::direct;
+    "Cosh" [9, 22] => elementwise::direct;
+    "CumProd" [26] => cumulative::cumulative;
+    "CumSum" [11, 14] => cumulative::cumulative;
+    "DepthToSpace" [1, 11, 13, 28] => space_depth::depth_to_space;
+    "DequantizeLinear" [10, 13, 19, 21, 23, 24, 25, 28] => quantize::dequantize;
+    "Div" [7, 13, 14] => elementwise::direct;
+    "Dropout" [7, 10, 12, 13, 22] => dropout::dropout, "training mode";
+    "DynamicQuantizeLinear" [11] => quantize::dynamic;
+    "Einsum" [12, 28] => einsum::einsum;
+    "Elu" [6, 22] => activation::elu;
+    "Equal" [7, 11, 13, 19] => elementwise::direct, "strings";
+    "Erf" [9, 13] => elementwise::direct;
+    "Exp" [6, 13] => elementwise::direct;
+    "Expand" [8, 13] => fill::expand;
+    "EyeLike" [9, 22] => fill::eye_like;
+    "Flatten" [1, 9, 11, 13, 21, 23, 24, 25] => reshape::flatten;
+    "Floor" [6, 13] => elementwise::direct;
+    "Gather" [1, 11, 13] => gather::take;
+    "GatherElements" [11, 13] => gather::elements;
+    "GatherND" [11, 12, 13] => gather::nd;
+    "Gelu" [20] => activation::gelu;
+    "Gemm" [7, 9, 11, 13] => matmul::gemm;
+    "GlobalAveragePool" [1, 22] => pool::global;
+    "GlobalLpPool" [2, 22] => pool::global;
+    "GlobalMaxPool" [1, 22] => pool::global;
+    "Greater" [7, 9, 13] => elementwise::direct;
+    "GreaterOrEqual" [12, 16] => elementwise::direct;
+    "GroupNormalization" [21] => normalization::group;
+    "HardSigmoid" [6, 22] => activation::hard_sigmoid;
+    "HardSwish" [14, 22] => activation::hard_swish;
+    "Hardmax" [1, 11, 13] => softmax::hardmax;
+    "Identity" [1, 13, 14, 16, 19, 21, 23, 24, 25] => shape::identity;
+    "If" [1, 11, 13, 16, 19, 21, 23, 24, 25] => control::branch, "conditions that are not known before the model runs";
+    "InstanceNormalization" [6, 22] => normalization::instance;
+    "IsInf" [10, 20] => elementwise::is_inf;
+    "IsNaN" [9, 13, 20] => elementwise::direct;
+    "LRN" [1, 13] => normalization::local_response;
+    "LayerNormalization" [17] => normalization::layer, "`stash_type` other than f32";
+    "LeakyRelu" [6, 16] => activation::leaky_relu;
+    "Less" [7, 9, 13] => elementwise::direct;
+    "LessOrEqual" [12, 16] => elementwise::direct;
+    "Log" [6, 13] => elementwise::direct;
+    "LogSoftmax" [1, 11, 13] => softmax::softmax;
+    "LpNormalization" [1, 22] => normalization::lp;
+    "LpPool" [2, 11, 18, 22] => pool::lp_pool;
+    "MatMul" [1, 9, 13] => matmul::matmul;
+    "MatMulInteger" [10] => integer_product::matmul_integer;
+    "Max" [6, 8, 12, 13] => variadic::variadic;
+    "MaxPool" [1, 8, 10, 11, 12, 22] => pool::max_pool, "the output `Indices`";
+    "Mean" [6, 8, 13] => variadic::variadic;
+    "MeanVarianceNormalization" [9, 13] => normalization::mean_variance;
+    "Min" [6, 8, 12, 13] => variadic::variadic;
+    "Mish" [18, 22] => activation::mish;
+    "Mod" [10, 13, 28] => elementwise::modulo;
+    "Mul" [7, 13, 14] => elementwise::direct;
+    "Neg" [6, 13] => elementwise::direct;
+    "Not" [1] => elementwise::direct;
+    "OneHot" [9, 11, 28] => one_hot::one_hot, "a depth that is not known before the model runs";
+    "Or" [7] => elementwise::direct;
+    "PRelu" [7, 9, 16] => activation::prelu;
+    "Pad" [2, 11, 13, 18, 19, 21, 23, 24, 25] => pad::pad;
+    "Pow" [7, 12, 13, 15] => elementwise::power;
+    "QLinearConv" [10] => integer_product::qlinear_conv;
+    "QLinearMatMul" [10, 21] => integer_product::qlinear_matmul;
+    "QuantizeLinear" [10, 13, 19, 21, 23, 24, 25, 28] => quantize::quantize, "`saturate` = 0";
+    "RMSNormalization" [23] => normalization::rms, "`stash_type` other than f32";
+    "Range" [11, 27] => fill::range;
+    "Reciprocal" [6, 13] => elementwise::direct;
+    "ReduceL1" [1, 11, 13, 18] => reduce::reduce;
+    "ReduceL2" [1, 11, 13, 18] => reduce::reduce;
+    "ReduceLogSum" [1, 11, 13, 18, 28] => reduce::reduce;
+    "ReduceLogSumExp" [1, 11, 13, 18, 28] => reduce::reduce;
+    "ReduceMax" [1, 11, 12, 13, 18, 20] => reduce::reduce;
+    "ReduceMean" [1, 11, 13, 18] => reduce::reduce;
+    "ReduceMin" [1, 11, 12, 13, 18, 20] => reduce::reduce;
+    "ReduceProd" [1, 11, 13, 18] => reduce::reduce;
+    "ReduceSum" [1, 11, 13] => reduce::reduce;
+    "ReduceSumSquare" [1, 11, 13, 18] => reduce::reduce;
+    "Relu" [6, 13, 14] => activation::relu;
+    "Reshape" [5, 13, 14, 19, 21, 23, 24, 25] => reshape::reshape;
+    "Resize" [10, 11, 13, 18, 19] => resize::resize, "`antialias` = 1";
+    "Round" [11, 22] => elementwise::direct;
+    "Scatter" [9] removed 11 => scatter::elements;
+    "ScatterElements" [11, 13, 16, 18] => scatter::elements;
+    "ScatterND" [11, 13, 16, 18] => scatter::nd;
+    "Selu" [6, 22] => activation::selu;
+    "Shape" [1, 13, 15, 19, 21, 23, 24, 25] => shape::shape;
+    "Shrink" [9] => activation::shrink;
+    "Sigmoid" [6, 13] => elementwise::direct;
+    "Sign" [9, 13] => elementwise::direct;
+    "Sin" [7, 22] => elementwise::direct;
+    "Sinh" [9, 22] => elementwise::direct;
+    "Size" [1, 13, 19, 21, 23, 24, 25] => shape::size;
+    "Slice" [1, 10, 11, 13] => slice::slice, "bounds that are not known before the model runs";
+    "Softmax" [1, 11, 13] => softmax::softmax;
+    "Softplus" [1, 22] => activation::softplus;
+    "Softsign" [1, 22] => activation::softsign;
+    "SpaceToDepth" [1, 13, 28] => space_depth::space_to_depth;
+    "Split" [2, 11, 13, 18] => split::split;
+    "Sqrt" [6, 13] => elementwise::direct;
+    "Squeeze" [1, 11, 13, 21, 23, 24, 25] => reshape::squeeze;
+    "Sub" [7, 13, 14] => elementwise::direct;
+    "Sum" [6, 8, 13] => variadic::variadic;
+    "SwiGLU" [28] => activation::swiglu;
+    "Swish" [24] => activation::swish;
+    "Tan" [7, 22] => elementwise::direct;
+    "Tanh" [6, 13] => elementwise::direct;
+    "ThresholdedRelu" [10, 22] => activation::thresholded_relu;
+    "Tile" [6, 13] => fill::tile;
+    "TopK" [1, 10, 11, 24] => top_k::top_k, "a k that is not known before the model runs";
+    "Transpose" [1, 13, 21, 23, 24, 25] => transpose::transpose;
+    "Trilu" [14] => fill::trilu;
+    "Unsqueeze" [1, 11, 13, 21, 23, 24, 25] => reshape::unsqueeze;
+    "Upsample" [7, 9] removed 10 => resize::upsample;
+    "Where" [9, 16] => elementwise::direct;
+    "Xor" [7] => elementwise::direct;
+}
+
+/// An operator that can be imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SupportedOperator {
+    /// Name.
+    pub name: &'static str,
+    /// Domain; empty for ONNX's own.
+    pub domain: &'static str,
+    /// Versions of the operator.
+    pub versions: &'static [i64],
+    /// Operator set that removed it.
+    pub removed: Option<i64>,
+    /// What is not supported of it; empty: nothing is missing.
+    pub limits: &'static str,
+}
+
+/// All operators that can be imported, by name.
+pub fn supported_operators() -> Vec<SupportedOperator> {
+    let row = |row: &Row| SupportedOperator {
+        name: row.name,
+        domain: row.domain,
+        versions: row.versions,
+        removed: row.removed,
+        limits: row.limits,
+    };
+    ROWS.iter().map(row).collect()
+}
+
+/// The table as a Markdown page, `docs/onnx-operators.md`.
+pub fn operator_table() -> String {
+    let mut page = String::from(
+        "# ONNX operators\n\nOperators of ONNX's own domain that are imported, with the versions of the operator set that changed them. \
+         This page is generated from the table of operators.\n\n| operator | versions | not supported |\n|---|---|---|\n",
+    );
+    for row in ROWS {
+        let mut versions: Vec<String> = row.versions.iter().map(ToString::to_string).collect();
+        if let Some(removed) = row.removed {
+            versions.push(format!("removed in {removed}"));
+        }
+        page.push_str(&format!("| {} | {} | {} |\n", row.name, versions.join(", "), row.limits));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opsets::{NEWEST_OPSET, OLDEST_OPSET};
+
+    #[test]
+    fn rows_are_in_order_and_versions_ascend() {
+        assert!(ROWS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for row in ROWS {
+            assert!(row.versions.windows(2).all(|pair| pair[0] < pair[1]), "{}", row.name);
+            assert!(row.versions.iter().all(|version| (1..=NEWEST_OPSET).contains(version)), "{}", row.name);
+            // At most one version is older than the oldest operator set that is read: the one that holds in it.
+            assert!(row.versions.iter().filter(|version| **version <= OLDEST_OPSET).count() <= 1, "{}", row.name);
+        }
+    }
+}
