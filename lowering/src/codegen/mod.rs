@@ -56,6 +56,9 @@ pub fn emit_ptx(name: &str, module: &LlvmModule, target: &NvptxTarget) -> Result
     Ok(ptx)
 }
 
+/// Names of kernels with their PTX.
+type Kernels = Vec<(String, String)>;
+
 /// PTX of each kernel of texts of the `gpu` stage, in order of texts, compiled by up to `threads` threads with a session each.
 pub fn compile_kernels(
     texts: &[String],
@@ -64,7 +67,7 @@ pub fn compile_kernels(
 ) -> Result<Vec<(String, String)>, CodegenError> {
     let threads = threads.clamp(1, texts.len().max(1));
     // Thread `t` takes texts t, t + threads, …: which one compiles what does not depend on timing.
-    let compiled: Vec<Vec<(usize, Result<Vec<(String, String)>, CodegenError>)>> = std::thread::scope(|scope| {
+    let compiled: Vec<Vec<(usize, Result<Kernels, CodegenError>)>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|first| {
                 scope.spawn(move || {
@@ -73,12 +76,13 @@ pub fn compile_kernels(
                 })
             })
             .collect();
-        workers.into_iter().map(|worker| worker.join().unwrap_or_default()).collect()
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
+            Ok(compiled) => compiled,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        workers.into_iter().map(join).collect()
     });
     let mut results: Vec<_> = compiled.into_iter().flatten().collect();
-    if results.len() != texts.len() {
-        return Err(CodegenError::Worker);
-    }
     results.sort_by_key(|(index, _)| *index);
     let mut all = Vec::new();
     for (_, result) in results {
@@ -87,7 +91,7 @@ pub fn compile_kernels(
     Ok(all)
 }
 
-fn compile(text: &str, target: &NvptxTarget) -> Result<Vec<(String, String)>, CodegenError> {
+fn compile(text: &str, target: &NvptxTarget) -> Result<Kernels, CodegenError> {
     let session = Session::new();
     let mut module = session.parse_module(text, "gpu")?;
     to_nvvm(&mut module)?;

@@ -1,0 +1,197 @@
+//! Arguments that several commands share, and what they become.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use tenon_import_onnx::ImportOptions;
+use tenon_ir::Session;
+use tenon_recipe::Recipe;
+use tenon_shape_passes::Point;
+use tenon_target::Target;
+use tenon_tensor::{Tensor, read_npy};
+
+use super::output::Output;
+use crate::driver::{Request, Source};
+use crate::{Diagnostic, Failure};
+
+/// What is compiled, and for what.
+#[derive(Args)]
+pub(super) struct ModelArguments {
+    /// The model: `.onnx`, or `.mlir` of Tenon's
+    #[arg(required_unless_present_any = ["from", "list"])]
+    pub(super) model: Option<PathBuf>,
+    /// Resume from a dump of `tenon lower` instead of a model
+    #[arg(long, value_name = "FILE", conflicts_with = "model")]
+    pub(super) from: Option<PathBuf>,
+    /// The recipe, a TOML file
+    #[arg(long, value_name = "FILE")]
+    pub(super) recipe: Option<PathBuf>,
+    /// A GPU (`a100-sxm4-80gb`) or architecture (`sm_80`); may be repeated
+    #[arg(long = "target", value_name = "NAME")]
+    pub(super) targets: Vec<String>,
+    /// Only the buckets with these sizes: `batch=4,seq=64`
+    #[arg(long, value_name = "DIM=SIZE,…", value_parser = parse_bucket)]
+    pub(super) bucket: Option<Point>,
+    /// Compile for exactly the shapes of the given inputs
+    #[arg(long, conflicts_with = "from")]
+    pub(super) shapes_from_inputs: bool,
+    /// An input as a `.npy` file; may be repeated
+    #[arg(long = "input", value_name = "NAME=FILE.npy", value_parser = parse_input)]
+    pub(super) inputs: Vec<(String, PathBuf)>,
+    /// Values of the parameters of a `.mlir` model or dump, a safetensors file
+    #[arg(long, value_name = "FILE")]
+    pub(super) weights: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) passes: PassArguments,
+}
+
+/// How passes run.
+#[derive(Args)]
+#[command(next_help_heading = "Passes")]
+pub(super) struct PassArguments {
+    /// Leave a pass out; may be repeated
+    #[arg(long = "disable", value_name = "PASS")]
+    disable: Vec<String>,
+    /// Print the module before a pass (`*`: before all) on standard error
+    #[arg(long = "dump-before", value_name = "PASS")]
+    dump_before: Vec<String>,
+    /// Print the module after a pass (`*`: after all) on standard error
+    #[arg(long = "dump-after", value_name = "PASS")]
+    dump_after: Vec<String>,
+    /// Stop rewriting after so many rewrites
+    #[arg(long, value_name = "N")]
+    stop_after_rewrite: Option<u64>,
+}
+
+/// `NAME=FILE`.
+pub(super) fn parse_input(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), PathBuf::from(file))),
+        _ => Err("expected NAME=FILE.npy".to_owned()),
+    }
+}
+
+/// `batch=4,seq=64`.
+fn parse_bucket(text: &str) -> Result<Point, String> {
+    let part = |part: &str| {
+        let (name, size) = part.rsplit_once('=')?;
+        Some((name.trim().to_owned(), size.trim().parse().ok()?)).filter(|(name, _)| !name.is_empty())
+    };
+    text.split(',')
+        .map(part)
+        .collect::<Option<Point>>()
+        .ok_or_else(|| "expected DIM=SIZE,…, as in batch=4,seq=64".to_owned())
+}
+
+impl ModelArguments {
+    /// The recipe and what else is compiled for. `input_shapes` chooses the bucket of a run.
+    pub(super) fn request(
+        &self,
+        output: &Output,
+        input_shapes: Option<Vec<(String, Vec<u64>)>>,
+    ) -> Result<Request, Failure> {
+        let recipe = match &self.recipe {
+            Some(path) => {
+                let (recipe, _) =
+                    Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))?;
+                recipe
+            }
+            None => {
+                let recipe = Recipe::default();
+                let numerics = recipe.numerics;
+                output.note(&format!(
+                    "default recipe: rewrites {}, tolerance {:e} absolute, {:e} relative",
+                    numerics.rewrites.name(),
+                    numerics.tolerance.abs,
+                    numerics.tolerance.rel
+                ));
+                recipe
+            }
+        };
+        let names = if self.targets.is_empty() { &recipe.targets } else { &self.targets };
+        let mut targets: Vec<&'static Target> = Vec::new();
+        for name in names {
+            let target = Target::find(name)?;
+            if !targets.iter().any(|known| known.name() == target.name()) {
+                targets.push(target);
+            }
+        }
+        if targets.is_empty() {
+            targets.push(Target::default_target());
+        }
+        Ok(Request {
+            recipe,
+            targets,
+            targets_are_named: !self.targets.is_empty(),
+            bucket: self.bucket.clone().unwrap_or_default(),
+            input_shapes,
+            passes: tenon_pass_manager::Options {
+                disable: self.passes.disable.clone(),
+                dump_before: self.passes.dump_before.clone(),
+                dump_after: self.passes.dump_after.clone(),
+                stop_after_rewrite: self.passes.stop_after_rewrite,
+            },
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        })
+    }
+
+    /// Inputs as their files have them: types that NumPy lacks still as their bits.
+    pub(super) fn read_inputs(&self) -> Result<BTreeMap<String, Tensor>, Failure> {
+        let mut inputs = BTreeMap::new();
+        for (name, path) in &self.inputs {
+            if inputs.insert(name.clone(), read_npy(path)?).is_some() {
+                let message = format!("input `{name}` is given twice");
+                return Err(Diagnostic::new("E0033", message).with_help("give each input one file").into());
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// The model or dump.
+    pub(super) fn source<'s>(
+        &self,
+        session: &'s Session,
+        inputs: &BTreeMap<String, Tensor>,
+        output: &Output,
+    ) -> Result<Source<'s>, Failure> {
+        let weights = self.weights.as_deref();
+        let source = match (&self.from, &self.model) {
+            (Some(path), _) => Source::dump(session, path, weights)?,
+            (None, Some(path)) => {
+                let shape = |tensor: &Tensor| tensor.shape().iter().map(|size| *size as u64).collect();
+                let options = if self.shapes_from_inputs {
+                    ImportOptions {
+                        shapes: Some(inputs.iter().map(|(name, tensor)| (name.clone(), shape(tensor))).collect()),
+                        constants: inputs.clone(),
+                    }
+                } else {
+                    ImportOptions::default()
+                };
+                Source::model(session, path, &options, weights)?
+            }
+            (None, None) => {
+                let message = "neither a model nor a dump is named";
+                return Err(Diagnostic::new("E0001", message).with_help("name a model, or a dump with --from").into());
+            }
+        };
+        for name in &source.constant_inputs {
+            output.note(&format!("input `{name}` decides a shape: its value is compiled in"));
+        }
+        Ok(source)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_and_buckets_are_parsed() {
+        assert_eq!(parse_input("a=b=c.npy").unwrap(), ("a".to_owned(), PathBuf::from("b=c.npy")));
+        assert!(parse_input("a").is_err() && parse_input("=b").is_err() && parse_input("a=").is_err());
+        assert_eq!(parse_bucket("batch=4,seq=64").unwrap(), [("batch".to_owned(), 4), ("seq".to_owned(), 64)]);
+        assert!(parse_bucket("batch").is_err() && parse_bucket("=4").is_err() && parse_bucket("a=-1").is_err());
+    }
+}

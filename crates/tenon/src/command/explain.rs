@@ -1,0 +1,135 @@
+//! `tenon explain`: what was decided.
+
+use clap::Args;
+use serde::Serialize;
+use tenon_ir::Session;
+use tenon_runtime::plan::Operation;
+
+use super::arguments::ModelArguments;
+use super::lower::remark_line;
+use super::output::{Output, aligned};
+use crate::driver::{Driver, Program};
+use crate::{Diagnostic, Failure};
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    /// Kernels and launches instead of remarks
+    #[arg(long)]
+    summary: bool,
+    /// Schedules that were considered
+    #[arg(long)]
+    schedules: bool,
+    #[arg(long, hide = true)]
+    list: bool,
+}
+
+/// A kernel of the summary.
+#[derive(Serialize)]
+struct Kernel {
+    name: String,
+    family: String,
+    /// How often it is launched.
+    count: usize,
+    source_nodes: Vec<String>,
+    /// No cost model yet.
+    estimated_us: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    model: String,
+    recipe_hash: String,
+    target: &'static str,
+    bucket: Option<String>,
+    /// Launches, copies and fills together.
+    launches: usize,
+    kernels: Vec<Kernel>,
+    copies: usize,
+    memsets: usize,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
+    if arguments.schedules {
+        let help = "`tenon lower --stage hw` shows the schedules that were chosen";
+        return Err(Diagnostic::new("E0005", "`tenon explain --schedules` is not part of this version")
+            .with_help(help)
+            .into());
+    }
+    let session = Session::new();
+    let inputs = arguments.model.read_inputs()?;
+    let request = arguments.model.request(output, None)?;
+    let mut driver = Driver::new(&session, &request)?;
+    let source = arguments.model.source(&session, &inputs, output)?;
+    if !arguments.summary {
+        driver.modules(&source, crate::stage::Stage::Fuse)?;
+        let remarks = driver.report().remarks;
+        if output.json {
+            return output.print_json(&remarks);
+        }
+        return remarks.iter().try_for_each(|remark| output.print(&format!("{}\n", remark_line(remark))));
+    }
+    let programs = driver.programs(&source)?;
+    let hash = request.recipe.hash();
+    let summaries: Vec<_> = programs.into_iter().map(|program| summary(program, &source.name, &hash)).collect();
+    if output.json {
+        // One bucket and one target, the usual case, is one object.
+        return match summaries.as_slice() {
+            [summary] => output.print_json(summary),
+            several => output.print_json(&several),
+        };
+    }
+    for summary in summaries {
+        let bucket = summary.bucket.map(|bucket| format!(", {bucket}")).unwrap_or_default();
+        output.print(&format!(
+            "{}, {}{bucket}: {} launches, {} of them copies and {} fills\n",
+            summary.model, summary.target, summary.launches, summary.copies, summary.memsets
+        ))?;
+        let row =
+            |kernel: Kernel| vec![kernel.name, kernel.family, kernel.count.to_string(), kernel.source_nodes.join(", ")];
+        output.print(&aligned(
+            &["kernel", "family", "launches", "nodes"],
+            &summary.kernels.into_iter().map(row).collect::<Vec<_>>(),
+        ))?;
+    }
+    Ok(())
+}
+
+fn summary(program: Program, model: &str, hash: &str) -> Summary {
+    let mut kernels: Vec<Kernel> = Vec::new();
+    let (mut copies, mut memsets) = (0, 0);
+    for step in &program.plan.steps {
+        match &step.operation {
+            Operation::Launch(launch) => match kernels.iter_mut().find(|kernel| kernel.name == launch.entry) {
+                Some(kernel) => {
+                    kernel.count += 1;
+                    kernel.source_nodes.extend(step.source_nodes.iter().cloned());
+                }
+                None => {
+                    let family = program.kernels.iter().find(|kernel| kernel.name == launch.entry);
+                    kernels.push(Kernel {
+                        name: launch.entry.clone(),
+                        family: family.map(|kernel| kernel.family.clone()).unwrap_or_default(),
+                        count: 1,
+                        source_nodes: step.source_nodes.clone(),
+                        estimated_us: None,
+                    });
+                }
+            },
+            Operation::Copy(_) => copies += 1,
+            Operation::Memset(_) => memsets += 1,
+            _ => {}
+        }
+    }
+    Summary {
+        model: model.to_owned(),
+        recipe_hash: hash.to_owned(),
+        target: program.target.name(),
+        bucket: program.bucket,
+        launches: program.plan.launch_count(),
+        kernels,
+        copies,
+        memsets,
+    }
+}

@@ -1,0 +1,134 @@
+//! `tenon table`: one row per operator.
+
+use clap::Args;
+use serde::Serialize;
+use tenon_graph_dialect::{Operator, TensorType};
+use tenon_ir::{Module, Op, Session};
+
+use super::arguments::ModelArguments;
+use super::output::{Output, aligned};
+use crate::driver::Driver;
+use crate::stage::Stage;
+use crate::{Diagnostic, Failure};
+
+#[derive(Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[arg(long, hide = true)]
+    list: bool,
+}
+
+/// An operator.
+#[derive(Serialize)]
+struct Row {
+    /// `elementwise add`, `convolution`.
+    operator: String,
+    /// Nodes of the model that it comes from.
+    nodes: Vec<String>,
+    operands: Vec<String>,
+    results: Vec<String>,
+    /// Order of dimensions in memory of each result.
+    layout: Vec<String>,
+    /// Branches and loops around it.
+    control_flow_depth: usize,
+    /// The kernel that it went into; absent for what needs none.
+    kernel: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
+    let session = Session::new();
+    let inputs = arguments.model.read_inputs()?;
+    let request = arguments.model.request(output, None)?;
+    let mut driver = Driver::new(&session, &request)?;
+    let source = arguments.model.source(&session, &inputs, output)?;
+    let modules = driver.modules(&source, Stage::Fuse)?;
+    let mut machine = Vec::new();
+    for (bucket, module) in &modules {
+        let rows = rows(module)?;
+        if output.json {
+            machine.push(serde_json::json!({"bucket": bucket, "operators": rows}));
+            continue;
+        }
+        if let Some(bucket) = bucket.as_ref().filter(|_| modules.len() > 1) {
+            output.print(&format!("{bucket}\n"))?;
+        }
+        let cells: Vec<Vec<String>> = rows
+            .into_iter()
+            .map(|row| {
+                vec![
+                    row.operator,
+                    row.nodes.join(", "),
+                    format!("{} -> {}", row.operands.join(", "), row.results.join(", ")),
+                    row.layout.join(", "),
+                    row.control_flow_depth.to_string(),
+                    row.kernel.unwrap_or_else(|| "-".to_owned()),
+                ]
+            })
+            .collect();
+        output.print(&aligned(&["operator", "node", "types", "layout", "depth", "kernel"], &cells))?;
+    }
+    if output.json { output.print_json(&machine) } else { Ok(()) }
+}
+
+fn rows(module: &Module<'_>) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for op in module.op().walk() {
+        let Some(operator) = Operator::read(op) else { continue };
+        let operator = operator.map_err(|error| Diagnostic {
+            nodes: error.nodes.clone(),
+            help: error.help(),
+            ..Diagnostic::new(error.code(), error.to_string())
+        })?;
+        if matches!(operator, Operator::Constant(_)) {
+            continue;
+        }
+        let (kernel, control_flow_depth) = around(op);
+        let types = |values: Vec<tenon_ir::Value<'_>>| -> Vec<TensorType> {
+            values.into_iter().filter_map(|value| TensorType::read(value.ty()).ok()).collect()
+        };
+        let results = types(op.results());
+        rows.push(Row {
+            operator: title(&operator),
+            nodes: op.location().names(),
+            operands: types(op.operands()).iter().map(ToString::to_string).collect(),
+            layout: results.iter().map(layout).collect(),
+            results: results.iter().map(ToString::to_string).collect(),
+            control_flow_depth,
+            kernel,
+        });
+    }
+    Ok(rows)
+}
+
+/// The kernel around an operation, and the number of branches and loops.
+fn around(op: Op<'_>) -> (Option<String>, usize) {
+    let (mut kernel, mut depth) = (None, 0);
+    let mut parent = op.parent();
+    while let Some(op) = parent {
+        if op.is("graph.kernel") {
+            kernel = op.string("sym_name");
+        } else if matches!(op.name().split_once('.'), Some(("flow" | "scf", _))) {
+            depth += 1;
+        }
+        parent = op.parent();
+    }
+    (kernel, depth)
+}
+
+fn layout(ty: &TensorType) -> String {
+    match &ty.order {
+        Some(order) => format!("order {order:?}"),
+        None => "row-major".to_owned(),
+    }
+}
+
+fn title(operator: &Operator) -> String {
+    let name = operator.name().trim_start_matches("graph.");
+    match operator {
+        Operator::Elementwise(elementwise) => format!("{name} {}", elementwise.function.name()),
+        Operator::Reduce(reduce) => format!("{name} {}", reduce.kind.name()),
+        Operator::Window(window) => format!("{name} {}", window.kind.name()),
+        _ => name.to_owned(),
+    }
+}

@@ -1,0 +1,65 @@
+//! Which points of the shape space are compiled.
+
+use tenon_ir::Module;
+use tenon_shape_passes::{Entry, Point, ShapeSpace};
+
+use crate::driver::Request;
+use crate::{Diagnostic, Failure};
+
+/// `batch=4,seq=64`; `None` for the one point of a space without dimensions.
+pub(crate) fn label(point: &Point) -> Option<String> {
+    let parts: Vec<_> = point.iter().map(|(name, size)| format!("{name}={size}")).collect();
+    (!parts.is_empty()).then(|| parts.join(","))
+}
+
+/// The points that a request asks for.
+pub(super) fn chosen(space: &ShapeSpace, module: &Module<'_>, request: &Request) -> Result<Vec<Point>, Failure> {
+    let mut wanted = request.bucket.clone();
+    if let Some(shapes) = &request.input_shapes {
+        wanted.extend(of_inputs(module, shapes)?);
+    }
+    let holds = |point: &Point| wanted.iter().all(|dim| point.contains(dim));
+    let points = space.points();
+    let known = |name: &str| points.iter().any(|point| point.iter().any(|(dim, _)| dim == name));
+    if let Some((name, _)) = wanted.iter().find(|(name, _)| !known(name)) {
+        let message = format!("the model has no free dimension `{name}`");
+        return Err(Diagnostic::new("E0034", message).with_help(help(&points)).into());
+    }
+    let chosen: Vec<_> = points.iter().filter(|point| holds(point)).cloned().collect();
+    if chosen.is_empty() {
+        let message = format!("no bucket has {}", label(&wanted).unwrap_or_default());
+        return Err(Diagnostic::new("E0034", message).with_help(help(&points)).into());
+    }
+    Ok(chosen)
+}
+
+fn help(points: &[Point]) -> String {
+    const SHOWN: usize = 16;
+    let labels: Vec<_> = points.iter().take(SHOWN).filter_map(label).collect();
+    if labels.is_empty() {
+        return "the model has one bucket, without named dimensions".to_owned();
+    }
+    let more = if points.len() > SHOWN { format!(" and {} more", points.len() - SHOWN) } else { String::new() };
+    format!("buckets are {}{more}", labels.join("; "))
+}
+
+/// Sizes of the free dimensions of `@main`, by the shapes of inputs. Shapes that do not fit are left to the check of each input.
+fn of_inputs(module: &Module<'_>, shapes: &[(String, Vec<u64>)]) -> Result<Point, Failure> {
+    let mut point = Point::new();
+    for port in Entry::of(module)?.inputs {
+        let Some((_, shape)) = shapes.iter().find(|(name, _)| *name == port.name) else { continue };
+        for (dim, size) in port.ty.dims.iter().zip(shape) {
+            let Some(symbol) = dim.extent.as_symbol() else { continue };
+            match point.iter().find(|(name, _)| name == symbol) {
+                Some((_, other)) if other != size => {
+                    let message =
+                        format!("dimension `{symbol}` is {size} in input `{}` and {other} in another one", port.name);
+                    return Err(Diagnostic::new("E0034", message).with_help("give inputs whose shapes agree").into());
+                }
+                Some(_) => {}
+                None => point.push((symbol.to_owned(), *size)),
+            }
+        }
+    }
+    Ok(point)
+}

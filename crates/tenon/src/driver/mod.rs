@@ -1,0 +1,319 @@
+//! From a model or a dump through the stages.
+//!
+//! - [`Source`]: what compilation begins with: a model that was imported, or a dump of any stage.
+//! - [`Driver::lower`]: takes it through the stages and hands out dumps of those that are wanted.
+//! - [`Driver::programs`]: compiles it to [`Program`]s, which the runtime executes.
+//!
+//! Invariants: every MLIR dump parses back to the same text; files appear whole or not at all; a module is lowered stage by stage in the
+//! order of the table, each by the function that resuming from a dump uses too.
+
+mod backend;
+mod bucket;
+mod dump;
+mod program;
+mod source;
+
+use std::time::{Duration, Instant};
+
+use tenon_ir::{Module, PrintOptions, Session};
+use tenon_pass_manager::{Options, Report, Runner};
+use tenon_recipe::Recipe;
+use tenon_shape_passes::{Point, ShapeSpace};
+use tenon_target::Target;
+use tenon_tensor::Tensor;
+
+pub use dump::{Dump, Header, write_file};
+pub use program::Program;
+pub use source::Source;
+
+use crate::stage::Stage;
+use crate::{Diagnostic, Failure, passes};
+
+/// What is compiled for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The recipe.
+    pub recipe: Recipe,
+    /// Targets, at least one.
+    pub targets: Vec<&'static Target>,
+    /// Whether the user named the targets.
+    pub targets_are_named: bool,
+    /// Which buckets; all where it is empty.
+    pub bucket: Point,
+    /// Shapes of the inputs of a run, by name: only the bucket that holds them.
+    pub input_shapes: Option<Vec<(String, Vec<u64>)>>,
+    /// How passes run.
+    pub passes: Options,
+    /// Threads that compile kernels.
+    pub threads: usize,
+}
+
+/// What a stage works on.
+pub(crate) enum Content<'s> {
+    /// A module of MLIR.
+    Module(Module<'s>),
+    /// LLVM IR of each kernel, optimised.
+    Llvm(Vec<(String, tenon_ir::llvm::LlvmModule)>),
+    /// PTX or SASS.
+    Text(String),
+}
+
+/// A module, or its text, at one stage.
+pub(crate) struct Unit<'s> {
+    pub(crate) stage: Stage,
+    pub(crate) content: Content<'s>,
+    /// `batch=4,seq=64`; `None` where there is one bucket without names, and before there are buckets.
+    pub(crate) bucket: Option<String>,
+    pub(crate) target: Option<&'static Target>,
+    /// Literals of the graph that became parameters of the program, from stage `hw` on.
+    pub(crate) literals: Vec<(String, Tensor)>,
+}
+
+/// Time that a stage took, with its dumps left out.
+#[derive(Debug, Clone)]
+pub struct StageTime {
+    /// The stage.
+    pub stage: Stage,
+    /// The bucket.
+    pub bucket: Option<String>,
+    /// The target's name.
+    pub target: Option<&'static str>,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Compiles.
+pub struct Driver<'s, 'o> {
+    session: &'s Session,
+    request: &'o Request,
+    runner: Runner<'o>,
+    times: Vec<StageTime>,
+    notes: Vec<String>,
+}
+
+impl<'s, 'o> Driver<'s, 'o> {
+    /// A driver for one request.
+    ///
+    /// # Errors
+    /// The request names a pass that does not exist or cannot be disabled.
+    pub fn new(session: &'s Session, request: &'o Request) -> Result<Self, Failure> {
+        let runner = Runner::new(request.passes.clone(), &passes::names())?;
+        Ok(Driver { session, request, runner, times: Vec::new(), notes: Vec::new() })
+    }
+
+    /// Hands the dumps before and after passes to a function.
+    pub fn with_pass_dumps(mut self, mut dump: impl FnMut(usize, &str, &str, &str) + 'o) -> Self {
+        self.runner = self.runner.with_dump(move |number, name, point, text| {
+            let point = if point == tenon_pass_manager::DumpPoint::Before { "before" } else { "after" };
+            dump(number, name, point, text);
+        });
+        self
+    }
+
+    /// What passes reported.
+    pub fn report(&self) -> Report {
+        self.runner.report()
+    }
+
+    /// Times of stages.
+    pub fn times(&self) -> &[StageTime] {
+        &self.times
+    }
+
+    /// Remarks of the driver itself: stages that were left out, and why.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Goes through the stages up to the last one wanted, and hands out dumps of those that are wanted.
+    ///
+    /// With `tools_optional`, a `sass` stage whose tools are missing is left out, with a note.
+    ///
+    /// # Errors
+    /// Anything that a stage refuses; a wanted stage before that of the source.
+    pub fn lower(
+        &mut self,
+        source: &Source<'s>,
+        wanted: &[Stage],
+        tools_optional: bool,
+        sink: &mut dyn FnMut(Dump) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (Some(first), Some(last)) = (wanted.iter().min(), wanted.iter().max()) else { return Ok(()) };
+        if *first < source.stage {
+            let message = format!("`{}` is at stage `{}`, after `{first}`", source.name, source.stage);
+            let help = format!("ask for `{}` or a later stage, or begin with the model", source.stage);
+            return Err(Diagnostic::new("E0006", message).with_help(help).into());
+        }
+        let unit = self.unit(source)?;
+        self.visit(
+            unit,
+            &mut |driver, unit| {
+                if wanted.contains(&unit.stage) {
+                    sink(driver.dump(unit)?)?;
+                }
+                Ok(unit.stage < *last)
+            },
+            tools_optional,
+        )
+    }
+
+    /// The modules of a stage up to `fuse`, each with its bucket.
+    ///
+    /// # Errors
+    /// Anything that a stage refuses; a source after that stage.
+    pub fn modules(&mut self, source: &Source<'s>, stage: Stage) -> Result<Vec<(Option<String>, Module<'s>)>, Failure> {
+        if stage < source.stage {
+            let message = format!("`{}` is at stage `{}`, after `{stage}`", source.name, source.stage);
+            return Err(Diagnostic::new("E0006", message).with_help("begin with the model or an earlier dump").into());
+        }
+        let mut modules = Vec::new();
+        let unit = self.unit(source)?;
+        self.visit(
+            unit,
+            &mut |_, unit| {
+                if let (true, Content::Module(module)) = (unit.stage == stage, &unit.content) {
+                    modules.push((unit.bucket.clone(), module.duplicate()));
+                }
+                Ok(unit.stage < stage)
+            },
+            false,
+        )?;
+        Ok(modules)
+    }
+
+    /// The source as a unit of its own.
+    fn unit(&self, source: &Source<'s>) -> Result<Unit<'s>, Failure> {
+        let target = source.target.or_else(|| (source.stage >= Stage::Hw).then(|| self.request.targets[0]));
+        if let Some(target) = source.target
+            && self.request.targets_are_named
+            && !self.request.targets.iter().any(|named| named.architecture.name == target.architecture.name)
+        {
+            let message = format!("`{}` was lowered for {}", source.name, target.name());
+            return Err(Diagnostic::new("E0038", message).with_help("begin at stage `fuse` for another target").into());
+        }
+        Ok(Unit {
+            stage: source.stage,
+            content: source.content()?,
+            bucket: source.bucket.clone(),
+            target,
+            literals: Vec::new(),
+        })
+    }
+
+    /// Depth first: `visit` sees each unit and says whether to go on from it.
+    fn visit(
+        &mut self,
+        unit: Unit<'s>,
+        visit: &mut dyn FnMut(&mut Self, &Unit<'s>) -> Result<bool, Failure>,
+        tools_optional: bool,
+    ) -> Result<(), Failure> {
+        let mut pending = vec![unit];
+        while let Some(unit) = pending.pop() {
+            if !visit(self, &unit)? {
+                continue;
+            }
+            let is_ptx = unit.stage == Stage::Ptx;
+            match self.advance(unit) {
+                Ok(units) => pending.extend(units.into_iter().rev()),
+                Err(Failure(diagnostics)) if is_ptx && tools_optional && diagnostics.iter().all(is_missing_tool) => {
+                    let reasons: Vec<_> = diagnostics.iter().map(|d| format!("{} ({})", d.message, d.code)).collect();
+                    let note = format!("stage `sass` is left out: {}", reasons.join("; "));
+                    if !self.notes.contains(&note) {
+                        self.notes.push(note);
+                    }
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    /// The unit at the next stage: several where a stage makes one for each bucket or target.
+    fn advance(&mut self, unit: Unit<'s>) -> Result<Vec<Unit<'s>>, Failure> {
+        let Some(next) = unit.stage.next() else { return Ok(Vec::new()) };
+        let Unit { content, bucket, target, literals, .. } = unit;
+        match (next, content) {
+            (Stage::Bucket, Content::Module(module)) => {
+                let points = bucket::chosen(&ShapeSpace::read(&module)?, &module, self.request)?;
+                let mut units = Vec::with_capacity(points.len());
+                for point in points {
+                    let label = bucket::label(&point);
+                    let mut copy = module.duplicate();
+                    self.run_passes(next, &point, &mut copy, &label)?;
+                    units.push(Unit {
+                        stage: next,
+                        content: Content::Module(copy),
+                        bucket: label,
+                        target,
+                        literals: Vec::new(),
+                    });
+                }
+                Ok(units)
+            }
+            (Stage::Contract | Stage::Flow | Stage::Fuse, Content::Module(mut module)) => {
+                self.run_passes(next, &Point::new(), &mut module, &bucket)?;
+                Ok(vec![Unit { stage: next, content: Content::Module(module), bucket, target, literals }])
+            }
+            (Stage::Hw, Content::Module(module)) => {
+                let mut units = Vec::new();
+                for target in self.request.targets.clone() {
+                    let (lowered, literals) = self
+                        .timed(next, &bucket, Some(target), |driver| backend::to_hw(driver.session, &module, target))?;
+                    let content = Content::Module(lowered);
+                    units.push(Unit { stage: next, content, bucket: bucket.clone(), target: Some(target), literals });
+                }
+                Ok(units)
+            }
+            (_, content) => {
+                let target = target.unwrap_or(self.request.targets[0]);
+                let content = self.timed(next, &bucket, Some(target), |driver| {
+                    backend::advance(driver.session, next, content, target)
+                })?;
+                Ok(vec![Unit { stage: next, content, bucket, target: Some(target), literals }])
+            }
+        }
+    }
+
+    fn run_passes(
+        &mut self,
+        stage: Stage,
+        point: &Point,
+        module: &mut Module<'s>,
+        bucket: &Option<String>,
+    ) -> Result<(), Failure> {
+        let recipe = &self.request.recipe;
+        let passes = passes::passes(stage, &passes::Settings { recipe, point });
+        self.timed(stage, bucket, None, |driver| Ok(driver.runner.run(&passes, module)?))
+    }
+
+    fn timed<T>(
+        &mut self,
+        stage: Stage,
+        bucket: &Option<String>,
+        target: Option<&'static Target>,
+        run: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let start = Instant::now();
+        let result = run(self)?;
+        let target = target.map(Target::name);
+        self.times.push(StageTime { stage, bucket: bucket.clone(), target, time: start.elapsed() });
+        Ok(result)
+    }
+
+    /// The unit as text, checked to parse back to itself.
+    fn dump(&self, unit: &Unit<'s>) -> Result<Dump, Failure> {
+        let body = match &unit.content {
+            Content::Module(module) => module.print(PrintOptions { locations: true, generic: false }),
+            Content::Llvm(kernels) => backend::llvm_text(kernels),
+            Content::Text(text) => text.clone(),
+        };
+        let dump = Dump::new(unit, body, &self.request.targets);
+        dump.check(self.session)?;
+        Ok(dump)
+    }
+}
+
+/// Whether a tool could not be found, as against one that refused.
+fn is_missing_tool(diagnostic: &Diagnostic) -> bool {
+    diagnostic.code == backend::TOOL_MISSING
+}

@@ -1,0 +1,121 @@
+//! Compiled programs: what the runtime executes.
+
+use indexmap::IndexMap;
+use tenon_ir::Module;
+use tenon_lowering::codegen::{compile_kernels, concatenate_ptx};
+use tenon_lowering::program::launch_plan;
+use tenon_runtime::{Executable, LaunchPlan};
+use tenon_target::Target;
+use tenon_tensor::Tensor;
+
+use crate::driver::{Content, Driver, Source, Unit, backend};
+use crate::stage::Stage;
+use crate::{Diagnostic, Failure};
+
+/// One bucket for one target.
+pub struct Program {
+    /// The bucket.
+    pub bucket: Option<String>,
+    /// The target.
+    pub target: &'static Target,
+    /// The host side.
+    pub plan: LaunchPlan,
+    /// PTX of all kernels.
+    pub ptx: String,
+    /// Literals of the graph that are parameters of the plan.
+    pub literals: Vec<(String, Tensor)>,
+    /// Kernels of the `fuse` stage: name, family, source nodes, in order.
+    pub kernels: Vec<GraphKernel>,
+}
+
+/// A kernel as the `fuse` stage has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraphKernel {
+    /// Its name.
+    pub name: String,
+    /// Its family.
+    pub family: String,
+    /// Nodes of the model that it computes.
+    pub source_nodes: Vec<String>,
+}
+
+impl Program {
+    /// The program with its weights.
+    ///
+    /// # Errors
+    /// A weight that is missing or of another type; a plan that the runtime does not execute.
+    pub fn executable(self, weights: &IndexMap<String, Tensor>) -> Result<Executable, Failure> {
+        let weights = weights.iter().map(|(name, tensor)| (name.clone(), tensor.clone()));
+        Ok(Executable::new(self.plan, vec![self.ptx], weights.chain(self.literals))?)
+    }
+}
+
+impl<'s> Driver<'s, '_> {
+    /// Compiles every bucket that the request asks for, for every target.
+    ///
+    /// # Errors
+    /// Anything that a stage refuses; a source after stage `hw`, which has no host side any more.
+    pub fn programs(&mut self, source: &Source<'s>) -> Result<Vec<Program>, Failure> {
+        if source.stage > Stage::Fuse {
+            let message =
+                format!("`{}` is at stage `{}`, which does not hold all of a program", source.name, source.stage);
+            return Err(Diagnostic::new("E0006", message)
+                .with_help("run the model or a dump of stage `fuse` or earlier")
+                .into());
+        }
+        let mut programs = Vec::new();
+        let mut kernels = Vec::new();
+        let unit = self.unit(source)?;
+        self.visit(
+            unit,
+            &mut |driver, unit| {
+                if let Content::Module(module) = &unit.content {
+                    match unit.stage {
+                        Stage::Fuse => kernels = graph_kernels(module),
+                        Stage::Hw => {
+                            let target = unit.target.unwrap_or(driver.request.targets[0]);
+                            programs.push(driver.compile(module, unit, target, kernels.clone())?);
+                            return Ok(false);
+                        }
+                        _ => {}
+                    }
+                }
+                Ok(true)
+            },
+            false,
+        )?;
+        Ok(programs)
+    }
+
+    fn compile(
+        &mut self,
+        module: &Module<'_>,
+        unit: &Unit<'_>,
+        target: &'static Target,
+        kernels: Vec<GraphKernel>,
+    ) -> Result<Program, Failure> {
+        let bucket = unit.bucket.clone();
+        let (texts, infos) =
+            self.timed(Stage::Gpu, &bucket, Some(target), |driver| backend::gpu_texts(driver.session, module, target))?;
+        let plan = launch_plan(module, &infos)?;
+        let threads = self.request.threads;
+        let ptx = self.timed(Stage::Ptx, &bucket, Some(target), |_| {
+            let compiled = compile_kernels(&texts, &backend::nvptx(target), threads)?;
+            let texts: Vec<_> = compiled.into_iter().map(|(_, ptx)| ptx).collect();
+            Ok(concatenate_ptx(&texts)?)
+        })?;
+        Ok(Program { bucket, target, plan, ptx, literals: unit.literals.clone(), kernels })
+    }
+}
+
+/// Kernels of a module of the `fuse` stage.
+pub(crate) fn graph_kernels(module: &Module<'_>) -> Vec<GraphKernel> {
+    let kernels = module.op().walk().into_iter().filter(|op| op.is("graph.kernel"));
+    kernels
+        .map(|op| GraphKernel {
+            name: op.string("sym_name").unwrap_or_default(),
+            family: op.string("family").unwrap_or_default(),
+            source_nodes: op.location().names(),
+        })
+        .collect()
+}

@@ -1,0 +1,164 @@
+//! What compilation begins with.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use tenon_import_onnx::{ImportOptions, import_model};
+use tenon_ir::{Attribute, Module, Session};
+use tenon_target::Target;
+use tenon_tensor::Tensor;
+
+use crate::driver::{Content, Header, backend, bucket};
+use crate::stage::Stage;
+use crate::{Diagnostic, Failure, read_weights};
+
+/// Longest dump that is read, in bytes.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// A model or a dump, read.
+pub struct Source<'s> {
+    /// The stage that it is at.
+    pub stage: Stage,
+    /// The file, as the user named it.
+    pub name: String,
+    /// Values of the parameters, as far as they were given.
+    pub weights: IndexMap<String, Tensor>,
+    /// Inputs whose given value decided a shape, and which became constants.
+    pub constant_inputs: Vec<String>,
+    pub(super) bucket: Option<String>,
+    pub(super) target: Option<&'static Target>,
+    body: Body<'s>,
+}
+
+enum Body<'s> {
+    Module(Module<'s>),
+    Text(String),
+}
+
+impl<'s> Source<'s> {
+    /// Reads a model: ONNX (`.onnx`), or a module of Tenon's (`.mlir`), at stage `import` unless it says another.
+    ///
+    /// # Errors
+    /// The file cannot be read, is of another kind, or is refused by its importer.
+    pub fn model(
+        session: &'s Session,
+        path: &Path,
+        options: &ImportOptions,
+        weights: Option<&Path>,
+    ) -> Result<Source<'s>, Failure> {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+        match ending.as_str() {
+            "onnx" if weights.is_some() => {
+                let message = "an ONNX model brings its own weights";
+                Err(Diagnostic::new("E0032", message).with_help("leave out --weights").into())
+            }
+            "onnx" => {
+                let imported = import_model(session, path, options)?;
+                Ok(Source {
+                    stage: Stage::Import,
+                    name: path.display().to_string(),
+                    weights: imported.weights,
+                    constant_inputs: imported.constant_inputs,
+                    bucket: None,
+                    target: None,
+                    body: Body::Module(imported.module),
+                })
+            }
+            "mlir" => Source::text(session, path, weights, Some(Stage::Import)),
+            _ => {
+                let message = format!("{}: a model is a `.onnx` or a `.mlir` file", path.display());
+                Err(Diagnostic::new("E0007", message)
+                    .with_help("name a model, or resume from another dump with --from")
+                    .into())
+            }
+        }
+    }
+
+    /// Reads a dump of any stage.
+    ///
+    /// # Errors
+    /// The file cannot be read, does not say its stage, or is no text of that stage.
+    pub fn dump(session: &'s Session, path: &Path, weights: Option<&Path>) -> Result<Source<'s>, Failure> {
+        Source::text(session, path, weights, None)
+    }
+
+    fn text(
+        session: &'s Session,
+        path: &Path,
+        weights: Option<&Path>,
+        default: Option<Stage>,
+    ) -> Result<Source<'s>, Failure> {
+        let name = path.display().to_string();
+        let unreadable =
+            |error: &dyn std::fmt::Display| Failure::from(Diagnostic::new("E0001", format!("{name}: {error}")));
+        let size = std::fs::metadata(path).map_err(|error| unreadable(&error))?.len();
+        if size > MAX_BYTES {
+            return Err(unreadable(&format!("{size} bytes are more than a dump may have")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+        let header = Header::parse(&text).map_err(|reason| {
+            let message = format!("{name}: the first line names a stage that does not exist");
+            Diagnostic::new("E0003", message).with_help(reason)
+        })?;
+        let stage = header.stage.or_else(|| Header::stage_of_name(path)).or(default).ok_or_else(|| {
+            let message = format!("{name}: neither its first line nor its name says which stage it is of");
+            Diagnostic::new("E0004", message).with_help("write `// tenon stage: NAME` as the first line")
+        })?;
+        let target = header.target.as_deref().map(Target::find).transpose()?;
+        let mut source = Source {
+            stage,
+            weights: weights.map(read_weights).transpose()?.unwrap_or_default(),
+            constant_inputs: Vec::new(),
+            bucket: header.bucket,
+            target,
+            body: Body::Text(String::new()),
+            name,
+        };
+        if stage.is_mlir() {
+            let shared: Arc<str> = text.into();
+            let module = session.parse_module(&shared, &source.name);
+            let module = module.map_err(|error| Failure::of_mlir(&source.name, &shared, error))?;
+            if let Some(found) = tenon_pass_manager::check(&module).into_iter().next() {
+                let diagnostic =
+                    Diagnostic { nodes: found.nodes, help: found.help, ..Diagnostic::new(found.code, found.message) };
+                return Err(diagnostic.into());
+            }
+            if let Some(sizes) = module.op().attribute("graph.bucket").and_then(Attribute::as_dictionary) {
+                let point = sizes
+                    .iter()
+                    .filter_map(|(name, size)| Some((name.clone(), u64::try_from(size.as_integer()?).ok()?)));
+                source.bucket = bucket::label(&point.collect());
+            }
+            source.body = Body::Module(module);
+        } else {
+            source.body = Body::Text(text);
+        }
+        Ok(source)
+    }
+
+    /// The module, where the source is one.
+    pub fn module(&self) -> Option<&Module<'s>> {
+        match &self.body {
+            Body::Module(module) => Some(module),
+            Body::Text(_) => None,
+        }
+    }
+
+    /// A copy to be lowered.
+    pub(super) fn content(&self) -> Result<Content<'s>, Failure> {
+        Ok(match &self.body {
+            Body::Module(module) => Content::Module(module.duplicate()),
+            Body::Text(text) if self.stage == Stage::Llvm => Content::Llvm(backend::parse_llvm(text)?),
+            // The header is written anew with the next dump.
+            Body::Text(text) => Content::Text(without_header(text)),
+        })
+    }
+}
+
+fn without_header(text: &str) -> String {
+    let is_header =
+        |line: &&str| ["// tenon stage: ", "// target: ", "// bucket: "].iter().any(|start| line.starts_with(start));
+    let length: usize = text.split_inclusive('\n').take_while(is_header).map(str::len).sum();
+    text[length..].to_owned()
+}

@@ -1,0 +1,20 @@
+//! The Tenon compiler as a library, and the command `tenon` on top of it.
+//!
+//! - [`stage`]: the stages, in one table. [`passes`]: which passes run in which stage, one line a pass.
+//! - [`driver`]: from a model or a dump through the stages; dumps; compiled programs.
+//! - [`Diagnostic`]: what every refusal becomes, for people and for machines.
+//! - [`command`]: the command line.
+//!
+//! Invariant: each fault that an input can cause ends in a [`Diagnostic`] with a stable code.
+
+pub mod command;
+mod diagnostic;
+pub mod driver;
+mod error_pages;
+pub mod passes;
+pub mod stage;
+mod weights;
+
+pub use diagnostic::{Diagnostic, Failure, SourceText};
+pub use error_pages::error_pages;
+pub use weights::read_weights;

@@ -1,0 +1,5 @@
+//! The command `tenon`.
+
+fn main() -> std::process::ExitCode {
+    tenon::command::main()
+}

@@ -1,0 +1,119 @@
+//! Stages, dumps, resuming.
+
+use crate::*;
+
+fn lower(arguments: &[&str]) -> Outcome {
+    let (model, recipe) = (testdata("command/mlp.mlir"), testdata("command/mlp.toml"));
+    tenon(&[&["lower", model.as_str(), "--recipe", recipe.as_str()], arguments].concat())
+}
+
+#[test]
+fn all_stages_are_written_and_resuming_from_each_gives_the_same_ptx() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = file(&folder, "stages");
+    lower(&["--all", "-o", &out, "--bucket", "batch=2"]).done();
+    let names = names_in(Path::new(&out));
+    let expected = [
+        "00-import.mlir",
+        "01-contract.mlir",
+        "02-bucket.batch=2.mlir",
+        "03-flow.batch=2.mlir",
+        "04-fuse.batch=2.mlir",
+        "05-hw.batch=2.sm_80.mlir",
+        "06-gpu.batch=2.sm_80.mlir",
+        "07-nvvm.batch=2.sm_80.mlir",
+        "08-llvm.batch=2.sm_80.ll",
+        "09-ptx.batch=2.sm_80.ptx",
+    ];
+    let found: Vec<_> = names.iter().filter(|name| !name.starts_with("10-sass")).collect();
+    assert_eq!(found, expected);
+    let ptx = std::fs::read_to_string(Path::new(&out).join(expected[9])).unwrap();
+    assert!(ptx.starts_with("// tenon stage: ptx\n// target: a100-sxm4-80gb\n// bucket: batch=2\n"), "{ptx}");
+    assert!(ptx.contains(".target sm_80") && ptx.contains(".visible .entry"), "{ptx}");
+    for name in &expected[..9] {
+        let dump = Path::new(&out).join(name);
+        let mut arguments = vec!["lower", "--from", dump.to_str().unwrap(), "--stage", "ptx", "--bucket", "batch=2"];
+        let recipe = testdata("command/mlp.toml");
+        if *name == expected[0] {
+            arguments.extend(["--recipe", &recipe]);
+        }
+        assert_eq!(tenon(&arguments).done(), ptx, "resuming from {name}");
+    }
+    // The stage of a dump resumed from is the dump itself.
+    let fuse = Path::new(&out).join(expected[4]);
+    let again = tenon(&["lower", "--from", fuse.to_str().unwrap(), "--stage", "fuse"]);
+    assert_eq!(again.done(), std::fs::read_to_string(&fuse).unwrap());
+    tenon(&["lower", "--from", fuse.to_str().unwrap(), "--stage", "bucket"]).refused("E0006");
+    let hw = Path::new(&out).join(expected[5]);
+    tenon(&["lower", "--from", hw.to_str().unwrap(), "--target", "h200"]).refused("E0038");
+}
+
+#[test]
+fn every_bucket_is_printed_and_one_can_be_chosen() {
+    let both = lower(&["--stage", "bucket"]);
+    assert_eq!(both.done().matches("// tenon stage: bucket").count(), 2);
+    let one = lower(&["--stage", "bucket", "--bucket", "batch=1"]);
+    assert!(one.done().contains("tensor<1x3xf32>") && !one.stdout.contains("tensor<2x3xf32>"));
+    let none = lower(&["--stage", "bucket", "--bucket", "batch=3"]);
+    assert!(none.refused("E0034").contains("buckets are batch=1; batch=2"));
+    lower(&["--stage", "bucket", "--bucket", "seq=3"]).refused("E0034");
+    assert_eq!(lower(&["--bucket", "batch"]).status, 2);
+}
+
+#[test]
+fn dumps_say_their_stage_or_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "module {\n}\n";
+    let unnamed = write(&folder, "edited.mlir", text);
+    tenon(&["lower", "--from", &unnamed, "--stage", "ptx"]).refused("E0004");
+    let wrong = write(&folder, "wrong.mlir", format!("// tenon stage: fuze\n{text}"));
+    assert!(tenon(&["lower", "--from", &wrong]).refused("E0003").contains("fuse"));
+    let early = write(&folder, "04-fuse.mlir", text);
+    tenon(&["lower", "--from", &early, "--stage", "hw"]).refused("E0550");
+    let unready = write(&folder, "01-contract.mlir", text);
+    tenon(&["lower", "--from", &unready, "--stage", "bucket"]).refused("E0413");
+    let deep = write(&folder, "03-flow.mlir", "(".repeat(100_000));
+    tenon(&["lower", "--from", &deep, "--stage", "fuse"]).refused("E0402");
+}
+
+#[test]
+fn passes_are_observed_and_left_out() {
+    let outcome = lower(&["--stage", "fuse", "--bucket", "batch=1", "--timings", "--statistics", "--remarks", "--dump-after", "group-kernels"]);
+    outcome.done();
+    for part in ["group-kernels", "kernels", "verify ms", "after pass", "`k0_contract_add_max` of 3 operators [MatMul_0, Add_1, Relu_2]"] {
+        assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
+    }
+    let json = lower(&["--stage", "fuse", "--bucket", "batch=1", "--statistics", "--json", "--quiet"]);
+    json.done();
+    let value: serde_json::Value = serde_json::from_str(&json.stderr).unwrap();
+    assert!(value["statistics"].as_array().unwrap().iter().any(|row| row[1] == "kernels" && row[2] == 2), "{value}");
+}
+
+#[test]
+fn the_table_has_a_row_for_each_operator() {
+    let (model, recipe) = (testdata("command/mlp.mlir"), testdata("command/mlp.toml"));
+    let outcome = tenon(&["--json", "table", &model, "--recipe", &recipe, "--bucket", "batch=2"]);
+    let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let rows = value[0]["operators"].as_array().unwrap();
+    let cell = |row: usize, name: &str| rows[row][name].to_string();
+    assert_eq!(rows.len(), 4);
+    assert_eq!(cell(0, "operator"), "\"contract\"");
+    assert_eq!(cell(2, "nodes"), "[\"Relu_2\"]");
+    assert_eq!(cell(2, "kernel"), "\"k0_contract_add_max\"");
+    assert_eq!(cell(3, "results"), "[\"f32[2, 4]\"]");
+    assert_eq!(cell(3, "layout"), "[\"row-major\"]");
+    let text = tenon(&["table", &model, "--recipe", &recipe]);
+    assert!(text.done().contains("batch=1\n") && text.stdout.contains("elementwise max"), "{}", text.stdout);
+}
+
+#[test]
+fn the_summary_counts_launches() {
+    let (model, recipe) = (testdata("command/mlp.mlir"), testdata("command/mlp.toml"));
+    let outcome = tenon(&["explain", &model, "--recipe", &recipe, "--bucket", "batch=2", "--summary", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    assert_eq!((value["launches"].as_u64(), value["copies"].as_u64(), value["memsets"].as_u64()), (Some(2), Some(0), Some(0)));
+    assert_eq!(value["bucket"], "batch=2");
+    assert_eq!(value["kernels"][0]["source_nodes"], serde_json::json!(["MatMul_0", "Add_1", "Relu_2"]));
+    assert_eq!(value["recipe_hash"].as_str().unwrap().len(), 64);
+    assert!(tenon(&["explain", &model, "--recipe", &recipe]).done().contains("group-kernels: kernel: `k1_reduce_softmax`"));
+}

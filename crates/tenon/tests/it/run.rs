@@ -1,0 +1,72 @@
+//! Running models.
+
+use crate::*;
+
+/// softmax(relu(x·w + b)) in f64.
+fn expected(x: &[f32]) -> Vec<f64> {
+    let row = |x: &[f32]| -> Vec<f64> {
+        let logits = (0..4).map(|j| {
+            let sum: f64 = (0..3).map(|i| f64::from(x[i]) * (i as f64 - f64::from(j) / 2.0)).sum();
+            (sum + f64::from(j) / 4.0).max(0.0)
+        });
+        let exponentials: Vec<f64> = logits.map(f64::exp).collect();
+        let total: f64 = exponentials.iter().sum();
+        exponentials.iter().map(|value| value / total).collect()
+    };
+    x.chunks(3).flat_map(row).collect()
+}
+
+fn run(folder: &tempfile::TempDir, arguments: &[&str]) -> Outcome {
+    let (model, recipe, weights) = (testdata("command/mlp.mlir"), testdata("command/mlp.toml"), mlp_weights(folder));
+    tenon(&[&["run", model.as_str(), "--recipe", recipe.as_str(), "--weights", weights.as_str()], arguments].concat())
+}
+
+#[test]
+fn the_bucket_of_the_inputs_runs_and_gives_the_right_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let x = [0.5f32, -1.0, 2.0, 3.0, 0.25, -0.75];
+    let out = file(&folder, "out");
+    for (rows, seed) in [(1, "0"), (2, "0"), (2, "7")] {
+        let input = write_npy(&folder, "x.npy", &Tensor::from_f32(vec![rows, 3], &x[..3 * rows]).unwrap());
+        let given = format!("x={input}");
+        let outcome = run(&folder, &["--input", &given, "-o", &out, "--seed", seed, "--counters"]);
+        assert!(outcome.done().contains(&format!("bucket batch={rows}")), "{}", outcome.stdout);
+        let result = tenon_tensor::read_npy(file(&folder, "out/probabilities.npy")).unwrap();
+        assert_eq!(result.shape(), [rows, 4]);
+        for (actual, expected) in result.to_f64_vec().unwrap().iter().zip(expected(&x[..3 * rows])) {
+            assert!((actual - expected).abs() < 1e-6, "{actual} instead of {expected}");
+        }
+    }
+    let input = write_npy(&folder, "x.npy", &Tensor::from_f32(vec![2, 3], &x).unwrap());
+    let given = format!("x={input}");
+    let value: serde_json::Value = serde_json::from_str(run(&folder, &["--json", "--input", &given, "--counters"]).done()).unwrap();
+    assert_eq!((value["launches"].as_u64(), value["outputs"][0]["name"].as_str()), (Some(2), Some("probabilities")));
+    assert!(value["counters"]["lane_instructions"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn wrong_inputs_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let tensor = |shape: Vec<usize>| Tensor::zeros(tenon_tensor::DType::F32, shape).unwrap();
+    let given = |name: &str, tensor: &Tensor| format!("{name}={}", write_npy(&folder, "i.npy", tensor));
+    run(&folder, &["--input", &given("x", &tensor(vec![3, 3]))]).refused("E0034");
+    run(&folder, &["--input", &given("x", &tensor(vec![2, 4]))]).refused("E07");
+    run(&folder, &["--input", &given("x", &tensor(vec![2, 3, 1]))]).refused("E07");
+    run(&folder, &["--bucket", "batch=2"]).refused("E07");
+    run(&folder, &[]).refused("E0034");
+    let double = Tensor::zeros(tenon_tensor::DType::F64, vec![2, 3]).unwrap();
+    run(&folder, &["--input", &given("x", &double)]).refused("E07");
+    let one = given("x", &tensor(vec![2, 3]));
+    run(&folder, &["--input", &one, "--input", &one]).refused("E0033");
+    let other = format!("y={}", write_npy(&folder, "y.npy", &tensor(vec![2, 3])));
+    run(&folder, &["--input", &one, "--input", &other]).refused("E07");
+    run(&folder, &["--input", "x=no-such.npy"]).refused("E0020");
+    assert_eq!(run(&folder, &["--input", "x"]).status, 2);
+    run(&folder, &["--input", &one, "--target", "sm_80", "--target", "sm_90a"]).refused("E0036");
+    let damaged = write(&folder, "w.safetensors", b"\x08\0\0\0\0\0\0\0{}");
+    let model = testdata("command/mlp.mlir");
+    tenon(&["run", &model, "--weights", &damaged, "--input", &one]).refused("E0031");
+    let recipe = testdata("command/mlp.toml");
+    let missing = tenon(&["run", &model, "--recipe", &recipe, "--input", &one]);
+    assert!(missing.refused("E07").contains("`w`") || missing.stderr.contains("`b`"), "{}", missing.stderr);
+}
