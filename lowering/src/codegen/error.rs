@@ -24,9 +24,6 @@ pub enum CodegenError {
     /// Texts of PTX that cannot stand in one file.
     #[error("the PTX of kernels cannot be put together: {0}")]
     Concatenate(String),
-    /// A compiling thread ended early.
-    #[error("a compiling thread ended without a result")]
-    Worker,
 }
 
 impl CodegenError {
@@ -37,7 +34,6 @@ impl CodegenError {
             CodegenError::Elementary(error) => error.code(),
             CodegenError::Unresolved { .. } => "E0520",
             CodegenError::Concatenate(_) => "E0521",
-            CodegenError::Worker => "E0522",
         }
     }
 
@@ -50,7 +46,6 @@ impl CodegenError {
                 Some("use operations that have instructions of their own, or elementary functions on f32".to_owned())
             }
             CodegenError::Concatenate(_) => Some("compile all kernels of a program for one target".to_owned()),
-            CodegenError::Worker => None,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::expression::{F, Graph, I};
 
-const LOG2_E: f32 = 1.442_695;
+const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// ln 2 in two parts; the first has 16 bits, so that small multiples of it are exact.
 const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
 /// Added to a float of less than 2^22, leaves the nearest integer in the low bits.

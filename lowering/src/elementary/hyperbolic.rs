@@ -8,7 +8,7 @@ use super::logarithm::{log, log1p};
 const TANH: [f32; 6] = [-3.333_332_8e-1, 1.333_311e-1, -5.393_485e-2, 2.163_675_4e-2, -8.023_214e-3, 2.005_795_7e-3];
 /// `(sinh x − x) / x³` by `x²`, for `|x| ≤ 1`.
 const SINH: [f32; 4] = [1.666_666_7e-1, 8.333_312e-3, 1.984_234_8e-4, 2.785_975e-6];
-const LN_2: f32 = 0.693_147_2;
+const LN_2: f32 = std::f32::consts::LN_2;
 
 /// `x + x³ p(x²)`.
 pub(super) fn odd<'g>(g: &'g Graph, x: F<'g>, coefficients: &[f32]) -> F<'g> {

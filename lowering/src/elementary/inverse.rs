@@ -3,8 +3,8 @@
 use super::expression::{F, Graph};
 use super::hyperbolic::odd;
 
-const HALF_PI: [f32; 2] = [1.570_796_4, -4.371_139e-8];
-const PI: [f32; 2] = [3.141_592_7, -8.742_278e-8];
+const HALF_PI: [f32; 2] = [std::f32::consts::FRAC_PI_2, -4.371_139e-8];
+const PI: [f32; 2] = [std::f32::consts::PI, -8.742_278e-8];
 
 /// `(asin x − x) / x³` by `x²`, for `|x| ≤ 1/2`.
 const ASIN: [f32; 6] = [1.666_666e-1, 7.500_519e-2, 4.451_443_6e-2, 3.182_688e-2, 1.437_153_2e-2, 3.760_472_3e-2];

@@ -33,7 +33,7 @@ const LOG2: [f32; 9] = [
     -1.854_442e-1,
 ];
 /// log2 e in two parts.
-const LOG2_E: [f32; 2] = [1.442_695, 1.925_963e-8];
+const LOG2_E: [f32; 2] = [std::f32::consts::LOG2_E, 1.925_963e-8];
 /// `(log10(1 + f) − f log10 e) / f²` for `|f| ≤ 1/3`.
 const LOG10: [f32; 9] = [
     -2.171_472_5e-1,
@@ -47,7 +47,7 @@ const LOG10: [f32; 9] = [
     -5.622_122_4e-2,
 ];
 /// log10 e in two parts.
-const LOG10_E: [f32; 2] = [0.434_294_5, -1.010_305e-8];
+const LOG10_E: [f32; 2] = [std::f32::consts::LOG10_E, -1.010_305e-8];
 
 /// `x = (1 + f) · 2^e` with `1 + f` from 2/3 to 4/3, for positive finite `x`.
 fn split<'g>(g: &'g Graph, x: F<'g>) -> (F<'g>, F<'g>) {
@@ -106,7 +106,7 @@ pub(super) fn log1p<'g>(g: &'g Graph, x: F<'g>) -> F<'g> {
     // (1 + x) 2^-e − 1 = x 2^-e + (2^-e − 1), rounded once; for huge arguments, 2^-e is no normal number and 1 is nothing.
     let huge = g.i(64).int_less(e);
     let s = power_of_two(huge.select(g.i(64), g.i(0)).minus(e));
-    let f = huge.select((x * 5.421_010_9e-20).fma(s, -1.0), x.fma(s, s - 1.0));
+    let f = huge.select((x * 5.421_011e-20).fma(s, -1.0), x.fma(s, s - 1.0));
     let e = e.to_float();
     let rest = e.fma(g.f(LN_2[1]), log_rest(g, f));
     let result = e.fma(g.f(LN_2[0]), f + rest);

@@ -9,7 +9,7 @@ use super::hyperbolic::odd;
 
 const TWO_OVER_PI: f32 = std::f32::consts::FRAC_2_PI;
 /// π/2 in three parts.
-const HALF_PI: [f32; 3] = [1.570_796_4, -4.371_139e-8, -1.715_124_5e-15];
+const HALF_PI: [f32; 3] = [std::f32::consts::FRAC_PI_2, -4.371_139e-8, -1.715_124_5e-15];
 /// Bits of 2/π after the point, 32 in each.
 const TWO_OVER_PI_BITS: [u32; 7] =
     [0xa2f9_836e, 0x4e44_1529, 0xfc27_57d1, 0xf534_ddc0, 0xdb62_9599, 0x3c43_9041, 0xfe51_63ab];

@@ -59,7 +59,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
     }
 
     /// What was stored as a register's value.
-    pub(super) fn from_stored(&mut self, value: Value<'m>, stored: Stored) -> Result<Value<'m>, ExpandError> {
+    pub(super) fn restored(&mut self, value: Value<'m>, stored: Stored) -> Result<Value<'m>, ExpandError> {
         let ty = self.register_type(stored.element);
         if value.ty() == ty {
             Ok(value)
@@ -88,7 +88,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             let vector = load.results(&[context.vector_type(count as u32, element)?]).value()?;
             self.at.op("vector.to_elements").operands(&[vector]).results(&vec![element; count]).build()?.results()
         };
-        values.into_iter().map(|value| self.from_stored(value, stored)).collect()
+        values.into_iter().map(|value| self.restored(value, stored)).collect()
     }
 
     /// Stores values one after the other.
@@ -162,15 +162,15 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         registers: usize,
     ) -> Result<Vec<Option<Value<'m>>>, ExpandError> {
         let Some(mask) = mask else { return Ok(vec![owner; registers]) };
-        let mut made: HashMap<Value<'m>, Value<'m>> = HashMap::new();
+        let mut made: HashMap<usize, Value<'m>> = HashMap::new();
         let mut masks = Vec::new();
         for value in mask.registers.iter() {
-            let both = match (owner, made.get(value)) {
+            let both = match (owner, made.get(&value.key())) {
                 (None, _) => *value,
                 (Some(_), Some(both)) => *both,
                 (Some(owner), None) => self.binary("arith.andi", owner, *value)?,
             };
-            made.insert(*value, both);
+            made.insert(value.key(), both);
             masks.push(Some(both));
         }
         Ok(masks)
@@ -238,7 +238,8 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let distinct = self.distinct(result_type, &result.layout);
 
         // The register that loads for each: the first of its run, of its repetitions, of its address.
-        let mut by_address: HashMap<(Value<'m>, Option<Value<'m>>), usize> = HashMap::new();
+        let mut by_address: HashMap<(usize, Option<usize>), usize> = HashMap::new();
+        let key = |register: usize| (offsets.registers[register].key(), masks[register].map(Value::key));
         let mut holder: Vec<usize> = (0..registers).collect();
         let mut accesses: Vec<Access<'m>> = Vec::new();
         for first in (0..registers).step_by(width) {
@@ -249,12 +250,12 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             } else if (0..width).all(|i| alike(first + i) == alike(first) + i) && alike(first) != first {
                 Some(alike(first))
             } else {
-                by_address.get(&(offsets.registers[first], masks[first])).copied()
+                by_address.get(&key(first)).copied()
             };
             match known {
                 Some(known) => (0..width).for_each(|i| holder[first + i] = holder[known + i]),
                 None => {
-                    by_address.insert((offsets.registers[first], masks[first]), first);
+                    by_address.insert(key(first), first);
                     accesses.push(Access { first, count: width, mask: masks[first] });
                 }
             }

@@ -91,11 +91,13 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let stored = self.stored(result.element)?;
         let base = self.slot(&shared, slot)?;
         let rows_aligned = shared.slot_bytes().is_multiple_of(16);
-        if stored.bytes == 2 && rows_aligned && self.target.architecture >= LDMATRIX {
-            if let Some(plan) = self.fit(Ldmatrix::new(&result.layout, &shared.ty.layout, stored.bytes))? {
-                let registers = self.load_matrices(base, &plan, stored, result.layout.registers())?;
-                return self.set_tile(op, 0, registers);
-            }
+        if stored.bytes == 2
+            && rows_aligned
+            && self.target.architecture >= LDMATRIX
+            && let Some(plan) = self.fit(Ldmatrix::new(&result.layout, &shared.ty.layout, stored.bytes))?
+        {
+            let registers = self.load_matrices(base, &plan, stored, result.layout.registers())?;
+            return self.set_tile(op, 0, registers);
         }
         let map = self.fit(shared.ty.layout.offsets(&result.layout))?;
         let plan = self.fit(VectorAccess::new(&map, stored.bytes, 16))?;
@@ -145,7 +147,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
                     .build()?
                     .results();
                 for (&register, half) in targets.iter().zip(halves) {
-                    loaded[register as usize] = Some(self.from_stored(half, stored)?);
+                    loaded[register as usize] = Some(self.restored(half, stored)?);
                 }
             }
         }

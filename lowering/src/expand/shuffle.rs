@@ -64,7 +64,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
                     words.into_iter().map(|half| self.shuffle_word(half, from)).collect::<Result<Vec<_>, _>>()?;
                 let whole = self.pure("vector.from_elements", &words, pair)?;
                 let whole = self.pure("llvm.bitcast", &[whole], element)?;
-                received.push(self.from_stored(whole, stored)?);
+                received.push(self.restored(whole, stored)?);
             }
             return Ok(received);
         }
@@ -82,7 +82,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
                 let wide = self.shuffle_word(wide, from)?;
                 let narrow = self.pure("arith.trunci", &[wide], integer)?;
                 let value = if element == integer { narrow } else { self.pure("arith.bitcast", &[narrow], element)? };
-                received.push(self.from_stored(value, stored)?);
+                received.push(self.restored(value, stored)?);
                 continue;
             }
             // A word is filled up with copies of the last element.
@@ -95,7 +95,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             let elements =
                 self.at.op("vector.to_elements").operands(&[packed]).results(&vec![element; lanes]).build()?.results();
             for value in elements.into_iter().take(part.len()) {
-                received.push(self.from_stored(value, stored)?);
+                received.push(self.restored(value, stored)?);
             }
         }
         Ok(received)

@@ -211,6 +211,32 @@ pub fn softmax(layout: &TileLayout) -> String {
     })
 }
 
+/// A function of one or two arguments, applied to 256 elements.
+pub fn elementary(operation: &str, arity: usize, element: DType) -> String {
+    kernel("elementary", 2, arity + 1, 0, |t, arguments| {
+        let layout = TileLayout::contiguous(&[256], &[0], 1, 2).unwrap();
+        let tiles: Vec<_> = (0..arity).map(|i| load(t, arguments[i], &layout, element)).collect();
+        let inputs: Vec<_> = tiles.iter().collect();
+        let result = t.map1(&inputs, &layout, element, |s, v| Ok(s.op(operation, v)?)).unwrap();
+        store(t, arguments[arity], &result);
+    })
+}
+
+/// `c = a · b` by one kind of instruction, operands loaded where they are wanted: two of them along m and k, four along n.
+pub fn matrix_instruction(row: &tenon_target::MatrixInstruction) -> String {
+    // Tiles are signless.
+    let element = |element: DType| if element == DType::U8 { DType::I8 } else { element };
+    kernel("matrix_instruction", 2, 3, 0, |t, arguments| {
+        let shape = MmaShape { m: row.m, n: row.n, k: row.k, element_bits: row.a.bits() };
+        let (m, n, k) = (2 * row.m, 4 * row.n, 2 * row.k);
+        let a = load(t, arguments[0], &shape.operand_a([m, k], [1, 2]).unwrap(), element(row.a));
+        let b = load(t, arguments[1], &shape.operand_b([k, n], [1, 2]).unwrap(), element(row.b));
+        let zero = t.zeros(element(row.c), &shape.accumulator([m, n], [1, 2]).unwrap()).unwrap();
+        let c = t.mma(&row.name, &a, &b, &zero).unwrap();
+        store(t, arguments[2], &c);
+    })
+}
+
 /// `c = a · b` on CUDA cores: `[32, 64] · [64, 32]`, `k` in steps of 16 through shared memory.
 pub fn matmul_fma(element: DType) -> String {
     const STEP: u32 = 16;

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod assemble;
+mod errors;
+mod golden;
 mod graph_kernels;
 mod kernels;
 mod layouts;
 mod support;
+mod values;

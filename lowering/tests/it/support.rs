@@ -72,7 +72,7 @@ pub fn compile_for(text: &str, target: &TargetInfo, nvptx: &NvptxTarget) -> Comp
     let session = Session::new();
     let module = session.parse_module(text, "hw").unwrap();
     let (info, gpu) = expand(&session, &module, target);
-    let compiled = tenon_lowering::codegen::compile_kernels(&[gpu.clone()], nvptx, 1);
+    let compiled = tenon_lowering::codegen::compile_kernels(std::slice::from_ref(&gpu), nvptx, 1);
     let mut compiled = compiled.unwrap_or_else(|error| panic!("{error}\n{gpu}"));
     let gpu = session.parse_module(&gpu, "gpu").unwrap().to_string();
     Compiled { info, gpu, ptx: compiled.pop().unwrap().1 }
