@@ -94,6 +94,7 @@ impl<'m> Emission<'_, 'm> {
             Code::IntAdd => ("arith.addi", 2),
             Code::IntSub => ("arith.subi", 2),
             Code::IntMul => ("arith.muli", 2),
+            Code::IntRemainder => ("arith.remui", 2),
             Code::And => ("arith.andi", 2),
             Code::Or => ("arith.ori", 2),
             Code::Xor => ("arith.xori", 2),

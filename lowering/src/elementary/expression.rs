@@ -38,6 +38,8 @@ pub(super) enum Code {
     IntAdd,
     IntSub,
     IntMul,
+    /// Without a sign.
+    IntRemainder,
     And,
     Or,
     Xor,
@@ -333,6 +335,11 @@ impl<'g> L<'g> {
 
     pub(super) fn times(self, other: L<'g>) -> L<'g> {
         self.long(Code::IntMul, other)
+    }
+
+    /// The remainder by a number other than zero, both without a sign.
+    pub(super) fn remainder(self, other: L<'g>) -> L<'g> {
+        self.long(Code::IntRemainder, other)
     }
 
     pub(super) fn plus(self, other: L<'g>) -> L<'g> {

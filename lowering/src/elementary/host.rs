@@ -67,6 +67,7 @@ fn operation(code: Code, operands: Ty, v: [u64; 3]) -> u64 {
         Code::IntAdd => fit(v[0].wrapping_add(v[1])),
         Code::IntSub => fit(v[0].wrapping_sub(v[1])),
         Code::IntMul => fit(v[0].wrapping_mul(v[1])),
+        Code::IntRemainder => v[0] % v[1],
         Code::And => v[0] & v[1],
         Code::Or => v[0] | v[1],
         Code::Xor => v[0] ^ v[1],

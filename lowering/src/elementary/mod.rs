@@ -1,4 +1,4 @@
-//! Elementary functions of Tenon's own: what `math` operations without an instruction become.
+//! Elementary functions of Tenon's own: what operations without an instruction become.
 //!
 //! No library of the device's vendor is linked. Each function is written once as data and read twice: on the host, where its error is
 //! measured over the whole range of f32, and into MLIR. Values of f16 and bf16 are computed in f32 and rounded once.
@@ -12,6 +12,7 @@ mod hyperbolic;
 mod inverse;
 mod logarithm;
 mod power;
+mod remainder;
 mod trigonometric;
 
 use std::sync::LazyLock;
@@ -39,7 +40,8 @@ enum Maker {
 }
 
 /// Every function: its operation, its bound, how it is made.
-const TABLE: [(&str, f64, Maker); 24] = [
+const TABLE: [(&str, f64, Maker); 25] = [
+    ("arith.remf", 0.0, Maker::Two(remainder::remf)),
     ("math.acos", 2.0, Maker::One(inverse::acos)),
     ("math.acosh", 2.5, Maker::One(hyperbolic::acosh)),
     ("math.asin", 2.5, Maker::One(inverse::asin)),

@@ -5,7 +5,9 @@ use tenon_tensor::DType;
 
 use crate::kernels;
 use crate::layouts::{self, Random};
-use crate::support::{assemble, compile};
+use crate::support::{assemble, compile, compile_for};
+use tenon_ir::llvm::NvptxTarget;
+use tenon_lowering::expand::TargetInfo;
 
 fn check(text: &str) -> String {
     let compiled = compile(text);
@@ -97,4 +99,35 @@ fn products() {
     let ptx = check(&kernels::matmul_mma(DType::F32));
     assert!(ptx.contains("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32") && ptx.contains("ldmatrix"));
     check(&kernels::matmul_mma(DType::F16));
+}
+
+/// Kernels without matrix instructions, for every architecture.
+#[test]
+fn every_architecture() {
+    let rows = TileLayout::contiguous(&[4, 128], &[1, 0], 4, 4).unwrap();
+    let columns = TileLayout::contiguous(&[4, 128], &[0, 1], 2, 4).unwrap();
+    let texts = [
+        kernels::softmax(&rows),
+        kernels::convert(DType::BF16, &rows, &columns),
+        kernels::sum(DType::F16, &columns, 1),
+        kernels::async_copy(DType::F16, 8),
+        kernels::matmul_fma(DType::F16),
+        kernels::elementary("math.sin", 1, DType::BF16),
+        kernels::elementary("arith.maximumf", 2, DType::F16),
+        kernels::elementary("arith.maximumf", 2, DType::BF16),
+    ];
+    for architecture in tenon_target::Architecture::all() {
+        let version = architecture.ptx_version();
+        let processor = &architecture.llvm.processor;
+        let target = TargetInfo {
+            architecture: architecture.name.number,
+            shared_bytes: u64::from(architecture.limits.shared_memory_per_block),
+        };
+        let ptx_version = u32::from(version.major) * 10 + u32::from(version.minor);
+        let nvptx = NvptxTarget { processor: processor.clone(), ptx_version };
+        for text in &texts {
+            let compiled = compile_for(text, &target, &nvptx);
+            assemble(&format!("{}.{processor}", compiled.info.name), &compiled.ptx, processor);
+        }
+    }
 }

@@ -7,5 +7,6 @@ mod golden;
 mod graph_kernels;
 mod kernels;
 mod layouts;
+mod planted;
 mod support;
 mod values;
