@@ -9,41 +9,44 @@ use crate::ReferenceError;
 use crate::array::Array;
 use crate::evaluate::{Call, Evaluate};
 use crate::operators::product::{Products, accumulate};
-use crate::shape::{count, for_each_index};
+use crate::shape::{count, for_each_index, permuted, strides};
 
-/// One direction of a sliding window along one dimension: place `dense` meets place `dense * stride + tap * dilation - pad`.
-///
-/// In a convolution the dense side is the output; in its transpose, the input.
+/// Places of the output that are computed together, so that a row of weights serves several.
+const PLACES: usize = 8;
+
+/// A window along one dimension: in a convolution, tap `t` of output place `p` meets input place `p * stride + t * dilation - pad`; in its
+/// transpose, input and output change sides.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slide {
-    pub(crate) dense: usize,
-    pub(crate) strided: usize,
+    /// Size of the input.
+    pub(crate) input: usize,
     pub(crate) stride: i64,
     pub(crate) dilation: i64,
     pub(crate) pad: i64,
 }
 
 impl Slide {
-    /// Where place 0 lands for a tap.
-    pub(crate) fn origin(self, tap: usize) -> i64 {
-        tap as i64 * self.dilation - self.pad
+    /// Input place that a tap of an output place meets, if it lies inside.
+    pub(crate) fn source(self, place: usize, tap: usize) -> Option<usize> {
+        self.inside(place as i64 * self.stride + tap as i64 * self.dilation - self.pad)
     }
 
-    /// The places whose counterpart for a tap lies inside.
-    pub(crate) fn places(self, tap: usize) -> std::ops::Range<usize> {
-        let origin = self.origin(tap);
-        let first = if origin >= 0 { 0 } else { (-origin + self.stride - 1) / self.stride };
-        let end = if origin >= self.strided as i64 { 0 } else { (self.strided as i64 - 1 - origin) / self.stride + 1 };
-        let end = end.min(self.dense as i64);
-        if first >= end { 0..0 } else { first as usize..end as usize }
+    /// The same for the transpose.
+    fn transposed_source(self, place: usize, tap: usize) -> Option<usize> {
+        let reach = place as i64 + self.pad - tap as i64 * self.dilation;
+        if reach % self.stride == 0 { self.inside(reach / self.stride) } else { None }
     }
 
-    /// The taps that reach inside from a place, among `kernel`.
+    fn inside(self, place: i64) -> Option<usize> {
+        usize::try_from(place).ok().filter(|place| *place < self.input)
+    }
+
+    /// The taps of an output place that reach inside, among `kernel`.
     pub(crate) fn taps(self, place: usize, kernel: usize) -> std::ops::Range<usize> {
         let origin = place as i64 * self.stride - self.pad;
+        let input = self.input as i64;
         let first = if origin >= 0 { 0 } else { (-origin + self.dilation - 1) / self.dilation };
-        let end =
-            if origin >= self.strided as i64 { 0 } else { (self.strided as i64 - 1 - origin) / self.dilation + 1 };
+        let end = if origin >= input { 0 } else { (input - 1 - origin) / self.dilation + 1 };
         let end = end.min(kernel as i64);
         if first >= end { 0..0 } else { first as usize..end as usize }
     }
@@ -52,29 +55,36 @@ impl Slide {
 struct Windows {
     transposed: bool,
     groups: usize,
-    /// Input channels.
-    channels: usize,
-    /// Output channels.
+    /// Input channels of a group.
+    inputs: usize,
+    /// Output channels of a group.
     outputs: usize,
     batch: usize,
     kernel: Vec<usize>,
+    output: Vec<usize>,
     slides: Vec<Slide>,
 }
 
 impl Windows {
-    /// Calls `row(dense, strided)` with the linear index of the first element of every pair of rows that meet under a tap. A row is a line
-    /// of the last dimension.
-    fn rows(&self, dim: usize, tap: &[usize], dense: usize, strided: usize, row: &mut impl FnMut(usize, usize)) {
-        let slide = self.slides[dim];
-        if dim + 1 == self.slides.len() {
-            row(dense * slide.dense, strided * slide.strided);
-            return;
-        }
-        let origin = slide.origin(tap[dim]);
-        for place in slide.places(tap[dim]) {
-            let counterpart = (place as i64 * slide.stride + origin) as usize;
-            self.rows(dim + 1, tap, dense * slide.dense + place, strided * slide.strided + counterpart, row);
-        }
+    /// For each tap, the input element that it meets from each of the given output places.
+    fn sources(&self, places: std::ops::Range<usize>) -> Vec<Option<usize>> {
+        let (steps, sizes) = (strides(&self.output), &self.output);
+        let mut sources = Vec::with_capacity(count(&self.kernel) * places.len());
+        for_each_index(&self.kernel, |tap| {
+            for place in places.clone() {
+                let source = (0..sizes.len()).try_fold(0, |source, dim| {
+                    let (slide, at) = (self.slides[dim], place / steps[dim] % sizes[dim]);
+                    let met = if self.transposed {
+                        slide.transposed_source(at, tap[dim])
+                    } else {
+                        slide.source(at, tap[dim])
+                    };
+                    Some(source * slide.input + met?)
+                });
+                sources.push(source);
+            }
+        });
+        sources
     }
 }
 
@@ -84,59 +94,43 @@ impl Products for Windows {
         T: Copy + Send + Sync,
         F: Fn(T, T, T) -> T + Sync,
     {
-        let dense: usize = self.slides.iter().map(|slide| slide.dense).product();
-        let strided: usize = self.slides.iter().map(|slide| slide.strided).product();
-        let (input_plane, output_plane) = if self.transposed { (dense, strided) } else { (strided, dense) };
-        let mut result = vec![zero; self.batch * self.outputs * output_plane];
-        if result.is_empty() || input_plane == 0 {
-            return result;
+        let Windows { groups, inputs, outputs, batch, .. } = *self;
+        let input_plane: usize = self.slides.iter().map(|slide| slide.input).product();
+        let (output_plane, taps) = (count(&self.output), count(&self.kernel));
+        let channels = groups * outputs;
+        let mut sums = vec![zero; batch * output_plane * channels];
+        if sums.is_empty() {
+            return sums;
         }
-        let taps = count(&self.kernel);
-        let (inputs, outputs) = (self.channels / self.groups, self.outputs / self.groups);
-        let last = self.slides[self.slides.len() - 1];
-        let (stride, step_size) = (last.stride, last.stride as usize);
-        result.par_chunks_mut(output_plane).enumerate().for_each(|(plane, sums)| {
-            let (image, output) = (plane / self.outputs, plane % self.outputs);
-            let group = output / outputs;
-            for channel in 0..inputs {
-                let channel_in = group * inputs + channel;
-                let source = &input[(image * self.channels + channel_in) * input_plane..][..input_plane];
-                let filter =
-                    if self.transposed { channel_in * outputs + output % outputs } else { output * inputs + channel };
-                let filter = &weight[filter * taps..][..taps];
-                let mut next = 0;
-                for_each_index(&self.kernel, |tap| {
-                    let factor = filter[next];
-                    next += 1;
-                    let last_tap = tap[tap.len() - 1];
-                    let places = last.places(last_tap);
-                    if places.is_empty() {
-                        return;
-                    }
-                    let start = (places.start as i64 * stride + last.origin(last_tap)) as usize;
-                    self.rows(0, tap, 0, 0, &mut |dense, strided| {
-                        let dense = dense + places.start..dense + places.end;
-                        let strided = strided + start;
-                        if self.transposed {
-                            let sums = sums[strided..].iter_mut().step_by(step_size);
-                            for (sum, value) in sums.zip(&source[dense]) {
-                                *sum = step(*sum, factor, *value);
-                            }
-                        } else if stride == 1 {
-                            for (sum, value) in sums[dense].iter_mut().zip(&source[strided..]) {
-                                *sum = step(*sum, factor, *value);
-                            }
-                        } else {
-                            for (sum, value) in sums[dense].iter_mut().zip(source[strided..].iter().step_by(step_size))
-                            {
-                                *sum = step(*sum, factor, *value);
+        // Output channels lie together, in the weights as in the sums, so that the innermost loop is over contiguous memory.
+        let weight = if self.transposed {
+            permuted(weight, &[groups, inputs, outputs, taps], &[0, 1, 3, 2])
+        } else {
+            permuted(weight, &[groups, outputs, inputs, taps], &[0, 2, 3, 1])
+        };
+        sums.par_chunks_mut(output_plane * channels).enumerate().for_each(|(image, sums)| {
+            sums.par_chunks_mut(PLACES * channels).enumerate().for_each(|(block, sums)| {
+                let places = sums.len() / channels;
+                let sources = self.sources(block * PLACES..block * PLACES + places);
+                for group in 0..groups {
+                    for channel in 0..inputs {
+                        let channel = group * inputs + channel;
+                        let plane = &input[(image * groups * inputs + channel) * input_plane..][..input_plane];
+                        for (tap, sources) in sources.chunks(places).enumerate() {
+                            let factors = &weight[(channel * taps + tap) * outputs..][..outputs];
+                            for (sums, source) in sums.chunks_mut(channels).zip(sources) {
+                                let Some(source) = source else { continue };
+                                let value = plane[*source];
+                                for (sum, factor) in sums[group * outputs..][..outputs].iter_mut().zip(factors) {
+                                    *sum = step(*sum, value, *factor);
+                                }
                             }
                         }
-                    });
-                });
-            }
+                    }
+                }
+            });
         });
-        result
+        permuted(&sums, &[batch, output_plane, channels], &[0, 2, 1]).into_owned()
     }
 }
 
@@ -144,26 +138,23 @@ impl Evaluate for Convolution {
     fn evaluate(&self, call: &Call<'_>) -> Result<Vec<Array>, ReferenceError> {
         let (input, weight) = (&call.inputs[0], &call.inputs[1]);
         let result = &call.results[0].shape;
+        let groups = self.groups as usize;
         let slides = (0..input.shape.len() - 2)
-            .map(|dim| {
-                let (inner, outer) = (input.shape[dim + 2], result[dim + 2]);
-                let (dense, strided) = if self.transposed { (inner, outer) } else { (outer, inner) };
-                Slide {
-                    dense,
-                    strided,
-                    stride: self.strides[dim],
-                    dilation: self.dilations[dim],
-                    pad: self.pad_begin[dim],
-                }
+            .map(|dim| Slide {
+                input: input.shape[dim + 2],
+                stride: self.strides[dim],
+                dilation: self.dilations[dim],
+                pad: self.pad_begin[dim],
             })
             .collect();
         let windows = Windows {
             transposed: self.transposed,
-            groups: self.groups as usize,
-            channels: input.shape[1],
-            outputs: result[1],
+            groups,
+            inputs: input.shape[1] / groups,
+            outputs: result[1] / groups,
             batch: input.shape[0],
             kernel: weight.shape[2..].to_vec(),
+            output: result[2..].to_vec(),
             slides,
         };
         Ok(vec![accumulate(call, self.accumulate, &windows)?])

@@ -42,11 +42,10 @@ trait Pool {
 
 impl Pool for Window {
     fn slides(&self, call: &Call<'_>) -> Vec<Slide> {
-        let (inner, outer) = (&call.inputs[0].shape[2..], &call.results[0].shape[2..]);
+        let inner = &call.inputs[0].shape[2..];
         (0..self.kernel.len())
             .map(|dim| Slide {
-                dense: outer[dim],
-                strided: inner[dim],
+                input: inner[dim],
                 stride: self.strides[dim],
                 dilation: self.dilations[dim],
                 pad: self.pad_begin[dim],
@@ -79,9 +78,9 @@ impl Pool for Window {
                 for_each_index(&reach, |tap| {
                     let cell: usize = (0..outer.len())
                         .map(|dim| {
-                            let slide = slides[dim];
-                            let at = place[dim] as i64 * slide.stride + slide.origin(taps[dim].start + tap[dim]);
-                            at as usize * steps[dim]
+                            // Taps are those that reach inside.
+                            let at = slides[dim].source(place[dim], taps[dim].start + tap[dim]).unwrap_or(0);
+                            at * steps[dim]
                         })
                         .sum();
                     *slot = fold(*slot, source[cell]);
@@ -125,7 +124,7 @@ impl Cells for Window {
                 let mut slide: Slide = slides[dim];
                 if self.count_include_pad {
                     // Seen from the beginning of the padding, the padded input has no padding.
-                    slide.strided = (slide.strided as i64 + self.pad_begin[dim] + self.pad_end[dim]).max(0) as usize;
+                    slide.input = (slide.input as i64 + self.pad_begin[dim] + self.pad_end[dim]).max(0) as usize;
                     slide.pad = 0;
                 }
                 slide.taps(place[dim], self.kernel[dim] as usize).len()
