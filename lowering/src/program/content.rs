@@ -17,17 +17,17 @@ pub(super) fn content_key(op: Op<'_>, ignored: &[&str]) -> String {
     key
 }
 
-fn number<'m>(values: &mut HashMap<Value<'m>, usize>, value: Value<'m>) -> usize {
+fn number(values: &mut HashMap<usize, usize>, value: Value<'_>) -> usize {
     let next = values.len();
-    *values.entry(value).or_insert(next)
+    *values.entry(value.key()).or_insert(next)
 }
 
-/// Types are unique in a session, so that their keys stand for them: printing each would cost more than all else.
+/// `values` numbers values by their keys. Types are unique in a session, so that their keys stand for them: printing each would cost more than all else.
 fn append<'m>(
     op: Op<'m>,
     operands: &[Value<'m>],
     ignored: &[&str],
-    values: &mut HashMap<Value<'m>, usize>,
+    values: &mut HashMap<usize, usize>,
     key: &mut String,
 ) {
     key.push_str(&op.name());

@@ -35,14 +35,15 @@ pub fn launch_plan(module: &Module<'_>, kernels: &[KernelInfo]) -> Result<Launch
     Ok(reader.plan)
 }
 
-struct Reader<'a, 'm> {
+struct Reader<'a> {
     plan: LaunchPlan,
     infos: HashMap<&'a str, &'a KernelInfo>,
-    places: HashMap<Value<'m>, Place>,
+    /// Places by the key of the value.
+    places: HashMap<usize, Place>,
     /// Tensor types by the key of the buffer type.
     types: HashMap<usize, TensorType>,
-    /// Which output each buffer is.
-    outputs: HashMap<Value<'m>, u32>,
+    /// Which output each buffer is, by the key of the value.
+    outputs: HashMap<usize, u32>,
 }
 
 fn wrong(op: Op<'_>, message: impl Into<String>) -> ProgramError {
@@ -77,8 +78,8 @@ fn source_nodes(op: Op<'_>) -> Vec<String> {
     }
 }
 
-impl<'m> Reader<'_, 'm> {
-    fn tensor(&mut self, op: Op<'m>, value: Value<'m>) -> Result<TensorType, ProgramError> {
+impl Reader<'_> {
+    fn tensor(&mut self, op: Op<'_>, value: Value<'_>) -> Result<TensorType, ProgramError> {
         let ty = value.ty();
         if let Some(tensor) = self.types.get(&ty.key()) {
             return Ok(tensor.clone());
@@ -94,19 +95,19 @@ impl<'m> Reader<'_, 'm> {
         Ok(tensor)
     }
 
-    fn result(&mut self, op: Op<'m>) -> Result<(Value<'m>, TensorType, Vec<u64>), ProgramError> {
+    fn result<'m>(&mut self, op: Op<'m>) -> Result<(Value<'m>, TensorType, Vec<u64>), ProgramError> {
         let value = op.result(0).ok_or_else(|| wrong(op, "it has no result"))?;
         let tensor = self.tensor(op, value)?;
         let shape = tensor.known_shape().unwrap_or_default();
         Ok((value, tensor, shape))
     }
 
-    fn place(&self, op: Op<'m>, value: Value<'m>) -> Result<Place, ProgramError> {
-        self.places.get(&value).copied().ok_or_else(|| wrong(op, "an operand is no buffer of the program"))
+    fn place(&self, op: Op<'_>, value: Value<'_>) -> Result<Place, ProgramError> {
+        self.places.get(&value.key()).copied().ok_or_else(|| wrong(op, "an operand is no buffer of the program"))
     }
 
     /// Notes which buffer is an output, looking through views.
-    fn output(&mut self, op: Op<'m>) -> Result<(), ProgramError> {
+    fn output(&mut self, op: Op<'_>) -> Result<(), ProgramError> {
         let name = op.string("name").unwrap_or_default();
         let value = op.operand(0).ok_or_else(|| wrong(op, "it has no operand"))?;
         let tensor = self.tensor(op, value)?;
@@ -119,7 +120,7 @@ impl<'m> Reader<'_, 'm> {
             return Err(wrong(op, format!("`{name}` must be a buffer marked `output`")));
         }
         let index = self.plan.outputs.len() as u32;
-        if self.outputs.insert(base, index).is_some() {
+        if self.outputs.insert(base.key(), index).is_some() {
             return Err(wrong(op, format!("`{name}` has the buffer of another output")));
         }
         let shape = tensor.known_shape().unwrap_or_default();
@@ -127,7 +128,7 @@ impl<'m> Reader<'_, 'm> {
         Ok(())
     }
 
-    fn op(&mut self, op: Op<'m>) -> Result<(), ProgramError> {
+    fn op(&mut self, op: Op<'_>) -> Result<(), ProgramError> {
         match op.name().as_str() {
             "hw.input" | "hw.parameter" => {
                 let (value, tensor, shape) = self.result(op)?;
@@ -139,7 +140,7 @@ impl<'m> Reader<'_, 'm> {
                     self.plan.parameters.push(slot);
                     Place::Parameter(self.plan.parameters.len() as u32 - 1)
                 };
-                self.places.insert(value, place);
+                self.places.insert(value.key(), place);
             }
             "hw.buffer" => self.buffer(op)?,
             "hw.view" => {
@@ -150,7 +151,7 @@ impl<'m> Reader<'_, 'm> {
                     return Err(wrong(op, format!("{base_tensor} and {tensor} have different sizes")));
                 }
                 let place = self.place(op, base)?;
-                self.places.insert(value, place);
+                self.places.insert(value.key(), place);
             }
             "hw.launch" => {
                 let launch = self.launch(op)?;
@@ -175,16 +176,16 @@ impl<'m> Reader<'_, 'm> {
         Ok(())
     }
 
-    fn step(&mut self, op: Op<'m>, operation: Operation) {
+    fn step(&mut self, op: Op<'_>, operation: Operation) {
         self.plan.steps.push(Step { stream: 0, source_nodes: source_nodes(op), operation });
     }
 
-    fn buffer(&mut self, op: Op<'m>) -> Result<(), ProgramError> {
+    fn buffer(&mut self, op: Op<'_>) -> Result<(), ProgramError> {
         let (value, tensor, shape) = self.result(op)?;
         if op.attribute("output").is_some() {
-            let index = self.outputs.get(&value).copied();
+            let index = self.outputs.get(&value.key()).copied();
             let index = index.ok_or_else(|| wrong(op, "it is marked `output`, and no `hw.output` takes it"))?;
-            self.places.insert(value, Place::Output(index));
+            self.places.insert(value.key(), Place::Output(index));
             return Ok(());
         }
         let name = op.location().names().join(", ");
@@ -199,11 +200,11 @@ impl<'m> Reader<'_, 'm> {
             last: step_number(op, "last")?,
             memory: MemoryKind::Device,
         });
-        self.places.insert(value, Place::Buffer(self.plan.buffers.len() as u32 - 1));
+        self.places.insert(value.key(), Place::Buffer(self.plan.buffers.len() as u32 - 1));
         Ok(())
     }
 
-    fn launch(&mut self, op: Op<'m>) -> Result<Launch, ProgramError> {
+    fn launch(&mut self, op: Op<'_>) -> Result<Launch, ProgramError> {
         let entry = op.attribute("kernel").and_then(|name| name.as_symbol()).unwrap_or_default();
         let info =
             *self.infos.get(entry.as_str()).ok_or_else(|| ProgramError::UnknownKernel { kernel: entry.clone() })?;

@@ -156,7 +156,7 @@ fn outputs_that_are_something_else_are_copied() {
     let flat = "tensor<24xf32>";
     let body = add("a", "k0", "x", "y", T)
         + &format!("%w = graph.get_parameter @w : {T}\n")
-        + &format!("%c = graph.constant dense<[1, 2, 3]> : tensor<3xi64> -> tensor<3xi64>\n")
+        + "%c = graph.constant dense<[1, 2, 3]> : tensor<3xi64> -> tensor<3xi64>\n"
         + &format!("%f = graph.reshape %a {{shape = [24]}} : {T} -> {flat}\n")
         + &format!("%g = graph.reshape %x {{shape = [24]}} : {T} -> {flat}\n")
         + &format!(
@@ -315,8 +315,8 @@ fn edited_programs_are_refused() {
     assert_eq!(edited("offset 0 bytes 96 alive 0 to 1 :", "offset 512 bytes 96 alive 0 to 1 :"), "E0704");
     assert_eq!(edited("alive 0 to 1 :", "alive 0 to 0 :"), "E0704");
     assert_eq!(edited(" grid [1, 1, 1](", " grid [0, 1, 1]("), "E0703");
-    let two = format!("module {{ hw.program @a arena 0 {{ hw.return }} hw.program @b arena 0 {{ hw.return }} }}");
-    assert_eq!(launch_plan(&session.parse_module(&two, "two").unwrap(), &[]).unwrap_err().code(), "E0554");
+    let two = "module { hw.program @a arena 0 { hw.return } hw.program @b arena 0 { hw.return } }";
+    assert_eq!(launch_plan(&session.parse_module(two, "two").unwrap(), &[]).unwrap_err().code(), "E0554");
 }
 
 proptest! {
