@@ -215,3 +215,26 @@ fn mlir_opt_reads_the_dialect() {
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim_end(), printed.trim_end(), "{}", path.display());
     }
 }
+
+#[test]
+fn literals_of_every_type_survive_text() {
+    let session = Session::new();
+    for dtype in tenon_tensor::DType::all().filter(|dtype| dtype.kind() != tenon_tensor::NumberKind::Complex) {
+        // Integers: all bits set, all but the first, one. Floats: values that most types have, encoded as their nearest.
+        let bits = u64::MAX >> (64 - dtype.bits());
+        let elements = if dtype.is_float() {
+            [-1.0, 0.5, 1.0].map(|value| tenon_tensor::Tensor::encode(dtype, value)).to_vec()
+        } else {
+            vec![bits, bits >> 1, 1]
+        };
+        let value = tenon_tensor::Tensor::from_bits(dtype, vec![3], elements).unwrap();
+        let module = session.parse_module("", "literals").unwrap();
+        let builder = tenon_ir::Builder::at_end(module.body()).unwrap();
+        let constant = tenon_graph_dialect::operators::Constant { value };
+        Operator::from(constant.clone()).build(builder, &[]).unwrap();
+        let text = module.print(PrintOptions::default());
+        let again = session.parse_module(&text, "again").unwrap();
+        let read = Operator::read(again.body().ops()[0]).unwrap().unwrap();
+        assert_eq!(read, Operator::from(constant), "{dtype}: {text}");
+    }
+}
