@@ -5,8 +5,9 @@ use tenon_tensor::DType;
 
 use crate::kernels;
 use crate::layouts::{self, Random};
-use crate::support::{assemble, compile, compile_for};
+use crate::support::{assemble, compile, compile_for, expanded, nvptx};
 use tenon_ir::llvm::NvptxTarget;
+use tenon_lowering::codegen;
 use tenon_lowering::expand::TargetInfo;
 
 fn check(text: &str) -> String {
@@ -23,7 +24,29 @@ fn multiply_add() {
     let ptx = check(&kernels::multiply_add(4));
     assert!(ptx.contains("ld.global.v4.b32") && ptx.contains("st.global.v4.b32"));
     assert!(ptx.contains("mul.rn.f32") && ptx.contains("add.rn.f32"), "sums are not fused with products");
+    assert!(
+        ptx.contains(".file\t1 \"model.onnx\"") && ptx.contains(".loc\t1 1 1"),
+        "lines of the model's file are kept"
+    );
     check(&kernels::multiply_add(1));
+}
+
+/// Kernels compiled by several threads are those compiled by one; together they are one file.
+#[test]
+fn a_file_of_kernels() {
+    let rows = TileLayout::contiguous(&[4, 128], &[1, 0], 4, 4).unwrap();
+    let columns = TileLayout::contiguous(&[4, 128], &[0, 1], 2, 4).unwrap();
+    let texts = [kernels::multiply_add(4), kernels::softmax(&columns), kernels::convert(DType::F32, &rows, &columns)];
+    let texts = texts.map(|text| expanded(&text));
+    let one = codegen::compile_kernels(&texts, &nvptx(), 1).unwrap();
+    let several = codegen::compile_kernels(&texts, &nvptx(), 2).unwrap();
+    assert_eq!(one, several);
+    let ptx: Vec<_> = one.into_iter().map(|(_, ptx)| ptx).collect();
+    let file = codegen::concatenate_ptx(&ptx).unwrap();
+    assert_eq!(file.matches(".entry").count(), 3);
+    assemble("a_file_of_kernels", &file, "sm_80");
+    let module = tenon_ptx_sim::Module::parse(&file).unwrap_or_else(|error| panic!("{error}"));
+    assert!(["multiply_add", "softmax", "convert"].iter().all(|name| module.entry(name).is_some()));
 }
 
 #[test]

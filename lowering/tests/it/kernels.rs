@@ -77,6 +77,22 @@ pub fn copy(element: DType, vector: u32) -> String {
     })
 }
 
+/// `out[i] = in[i / 4]`: four registers in a row load one element; offsets are i64.
+pub fn uniform() -> String {
+    kernel("uniform", 2, 2, 0, |t, arguments| {
+        let layout = TileLayout::contiguous(&[512], &[0], 4, 2).unwrap();
+        let index = t.iota(0, &layout).unwrap();
+        let offsets = t
+            .map1(&[&index], &layout, DType::I64, |s, v| {
+                let quarter = s.op("arith.shrui", &[v[0], s.i32(2)?])?;
+                Ok(s.convert("arith.extsi", quarter, DType::I64)?)
+            })
+            .unwrap();
+        let tile = t.load(arguments[0], &offsets, None, DType::F32, Access { contiguity: 1, uniform: 4 }).unwrap();
+        t.store(arguments[1], &index, &tile, None, 4).unwrap();
+    })
+}
+
 /// Loads one layout, converts, stores another.
 pub fn convert(element: DType, source: &TileLayout, target: &TileLayout) -> String {
     kernel("convert", source.warps(), 2, 0, |t, arguments| {

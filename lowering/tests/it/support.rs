@@ -78,6 +78,13 @@ pub fn compile_for(text: &str, target: &TargetInfo, nvptx: &NvptxTarget) -> Comp
     Compiled { info, gpu, ptx: compiled.pop().unwrap().1 }
 }
 
+/// Text of the `gpu` stage, with locations, of the only kernel of a text.
+pub fn expanded(text: &str) -> String {
+    let session = Session::new();
+    let module = session.parse_module(text, "hw").unwrap();
+    expand(&session, &module, &target()).1
+}
+
 fn expand<'s>(session: &'s Session, module: &Module<'s>, target: &TargetInfo) -> (KernelInfo, String) {
     let kernel = module.body().ops().into_iter().find(|op| op.is("hw.kernel")).unwrap();
     let expanded = session.new_module(session.context().unknown_location()).unwrap();

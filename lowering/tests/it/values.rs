@@ -67,6 +67,45 @@ fn copies_of_every_element() {
     }
 }
 
+#[test]
+fn uniform_loads_and_wide_offsets() {
+    let compiled = compile(&kernels::uniform());
+    assert_eq!(compiled.ptx.matches("ld.global").count(), 2, "one load for each run of four registers");
+    let data = pattern(DType::F32, 128);
+    let expected: Vec<f32> = (0..512).map(|i| as_floats(&data)[i / 4]).collect();
+    assert_eq!(as_floats(&run(&compiled, &[data], &[2048], &[])[0]), expected);
+}
+
+/// Tiles through `scf.if` and a loop of scalars.
+#[test]
+fn control_flow_carries_tiles() {
+    let text = "#l = #hw.layout<reg = [[1]], lane = [[2], [4], [8], [16], [32]], warp = []>
+        module { hw.kernel @flow target \"sm_80\" warps 1 grid [2] { ^bb0(%p: !llvm.ptr<1>):
+          %zero = arith.constant 0 : i32  %one = arith.constant 1 : i32  %four = arith.constant 4 : i32
+          %block = hw.program_id 0
+          %first = arith.cmpi eq, %block, %zero : i32
+          %sum = scf.for %i = %zero to %four step %one iter_args(%s = %zero) -> (i32) : i32 {
+            %t = arith.addi %s, %i : i32
+            scf.yield %t : i32
+          }
+          %index = hw.iota 0 : <[64] x i32, #l>
+          %tile = scf.if %first -> !hw.tile<[64] x i32, #l> {
+            scf.yield %index : !hw.tile<[64] x i32, #l>
+          } else {
+            %s = hw.splat %sum : i32 -> <[64] x i32, #l>
+            scf.yield %s : !hw.tile<[64] x i32, #l>
+          }
+          %size = arith.constant 64 : i32
+          %start = arith.muli %block, %size : i32
+          %offsets = hw.map(%index) : (!hw.tile<[64] x i32, #l>) -> !hw.tile<[64] x i32, #l> {
+            ^bb0(%v: i32): %o = arith.addi %v, %start : i32  hw.yield %o : i32 }
+          hw.store %tile, %p[%offsets] {contiguity = 2 : i64} : <[64] x i32, #l>, !llvm.ptr<1>, <[64] x i32, #l>
+          hw.return } }";
+    let out = as_ints(&run_grid(&compile(text), 2, &[], &[512], &[])[0]);
+    let expected: Vec<i32> = (0..64).chain(std::iter::repeat_n(6, 64)).collect();
+    assert_eq!(out, expected);
+}
+
 /// A tile of random layouts: shape, warps, element, seed.
 fn tiles() -> impl Strategy<Value = (Vec<u32>, u32, DType, u64)> {
     let elements = prop::sample::select(vec![DType::Bool, DType::I8, DType::F16, DType::F32, DType::I64]);
