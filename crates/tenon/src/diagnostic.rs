@@ -99,7 +99,10 @@ impl Diagnostic {
             let _ = writeln!(text, "  node: {}", self.nodes.join(", "));
         }
         if let Some(help) = &self.help {
-            let _ = writeln!(text, "  help: {}", help.replace('\n', "\n        "));
+            for (index, line) in help.lines().enumerate() {
+                let start = if index == 0 { "  help: " } else { "        " };
+                let _ = writeln!(text, "{}", format!("{start}{line}").trim_end());
+            }
         }
         text
     }
@@ -107,14 +110,16 @@ impl Diagnostic {
     fn report(&self, source: &SourceText, color: bool) -> String {
         let config = Config::default().with_index_type(IndexType::Byte).with_color(color).with_compact(true);
         let span = (source.name.as_str(), source.span.clone());
-        let report = Report::build(ReportKind::Custom("error", ariadne::Color::Red), span.clone())
+        let kind = format!("error[{}]", self.code);
+        let report = Report::build(ReportKind::Custom(&kind, ariadne::Color::Red), span.clone())
             .with_config(config)
-            .with_code(&self.code)
             .with_message(&self.message)
             .with_label(Label::new(span).with_color(ariadne::Color::Red).with_message("here"))
             .finish();
         let mut bytes = Vec::new();
         match report.write((source.name.as_str(), Source::from(source.text.as_ref())), &mut bytes) {
+            // The heading is coloured whatever the configuration says.
+            Ok(()) if !color => without_escapes(&String::from_utf8_lossy(&bytes)),
             Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(_) => format!("error[{}]: {}\n", self.code, self.message),
         }
@@ -134,6 +139,20 @@ impl Diagnostic {
         };
         serde_json::to_string(&machine).unwrap_or_default()
     }
+}
+
+/// The text without terminal escape sequences (`ESC [ … letter`).
+fn without_escapes(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if character == '\u{1b}' {
+            characters.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            plain.push(character);
+        }
+    }
+    plain
 }
 
 impl From<Diagnostic> for Failure {
@@ -243,7 +262,8 @@ mod tests {
             .with_source("r.toml", &text, 18..19)
             .with_help("write one");
         let rendered = diagnostic.render(false);
-        for part in ["[E0205] error", "`name` must be a text", "r.toml:2:8", "name = 3", "help: write one"] {
+        assert!(!rendered.contains('\u{1b}') && diagnostic.render(true).contains('\u{1b}'));
+        for part in ["error[E0205]: `name` must be a text", "r.toml:2:8", "name = 3", "help: write one"] {
             assert!(rendered.contains(part), "{part}: {rendered}");
         }
         assert_eq!(

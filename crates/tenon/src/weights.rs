@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use safetensors::{Dtype, SafeTensors};
 use tenon_tensor::{DType, Tensor};
 
-use crate::Diagnostic;
+use crate::{Diagnostic, Failure};
 
 /// Element type of a safetensors file as a tensor's; `None` where Tenon has none.
 fn dtype(dtype: Dtype) -> Option<DType> {
@@ -36,12 +36,13 @@ fn dtype(dtype: Dtype) -> Option<DType> {
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or holds an element type that Tenon does not know.
-pub fn read_weights(path: &Path) -> Result<IndexMap<String, Tensor>, Diagnostic> {
+pub fn read_weights(path: &Path) -> Result<IndexMap<String, Tensor>, Failure> {
     let wrong = |reason: String| {
         Diagnostic::new("E0031", format!("{}: {reason}", path.display()))
             .with_help("write the weights again as a safetensors file")
     };
-    let data = std::fs::read(path).map_err(|error| Diagnostic::new("E0001", format!("{}: {error}", path.display())))?;
+    let unreadable = |error| Diagnostic::new("E0001", format!("{}: {error}", path.display()));
+    let data = std::fs::read(path).map_err(unreadable)?;
     let data = Bytes::from(data);
     let file = SafeTensors::deserialize(&data).map_err(|error| wrong(error.to_string()))?;
     let mut tensors = IndexMap::new();
@@ -75,8 +76,8 @@ mod tests {
         assert_eq!(read_weights(&path).unwrap()["w"].to_f32_vec().unwrap(), [1.0, 2.0]);
         for length in 0..bytes.len() {
             std::fs::write(&path, &bytes[..length]).unwrap();
-            assert_eq!(read_weights(&path).unwrap_err().code, "E0031");
+            assert_eq!(read_weights(&path).unwrap_err().0[0].code, "E0031");
         }
-        assert_eq!(read_weights(&folder.path().join("none")).unwrap_err().code, "E0001");
+        assert_eq!(read_weights(&folder.path().join("none")).unwrap_err().0[0].code, "E0001");
     }
 }

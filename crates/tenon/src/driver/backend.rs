@@ -25,7 +25,7 @@ pub(crate) fn nvptx(target: &Target) -> NvptxTarget {
     let version = target.architecture.ptx_version();
     NvptxTarget {
         processor: target.architecture.llvm.processor.clone(),
-        ptx_version: u32::from(version.major) * 10 + u32::from(version.minor),
+        ptx_version: version.major * 10 + version.minor,
     }
 }
 
@@ -94,6 +94,8 @@ pub(super) fn advance<'s>(
             let mut kernels = to_llvm(&module)?;
             for (_, kernel) in &mut kernels {
                 kernel.optimize(&nvptx(target))?;
+                // Reading brings declarations of intrinsics to their normal form, so that the dump is what goes on from here.
+                *kernel = LlvmModule::parse(&kernel.to_string())?;
             }
             Content::Llvm(kernels)
         }
@@ -121,11 +123,12 @@ pub(super) fn llvm_text(kernels: &[(String, LlvmModule)]) -> String {
     let mut text = String::new();
     for (name, kernel) in kernels {
         let _ = writeln!(text, "{KERNEL_MARK}{name}");
-        // The module's identifier is how it was made, not what it is.
-        kernel.to_string().lines().filter(|line| !line.starts_with("; ModuleID")).for_each(|line| {
-            text.push_str(line);
+        // The module's identifier is how it was made, not what it is; predecessors are listed in the order of use lists.
+        for line in kernel.to_string().lines().filter(|line| !line.starts_with("; ModuleID")) {
+            let line = line.split_once("; preds = ").map_or(line, |(label, _)| label);
+            text.push_str(line.trim_end());
             text.push('\n');
-        });
+        }
     }
     text
 }

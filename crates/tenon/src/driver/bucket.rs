@@ -30,6 +30,10 @@ pub(super) fn chosen(space: &ShapeSpace, module: &Module<'_>, request: &Request)
         let message = format!("no bucket has {}", label(&wanted).unwrap_or_default());
         return Err(Diagnostic::new("E0034", message).with_help(help(&points)).into());
     }
+    if request.input_shapes.is_some() && chosen.len() > 1 {
+        let message = "the given inputs do not say which bucket is meant";
+        return Err(Diagnostic::new("E0034", message).with_help(format!("give every input; {}", help(&points))).into());
+    }
     Ok(chosen)
 }
 

@@ -57,7 +57,10 @@ fn errors_show_their_place_to_people_and_machines() {
     let model = testdata("command/mlp.mlir");
     let outcome = tenon(&["lower", &model, "--recipe", &recipe]);
     let text = outcome.refused("E0203");
-    assert!(text.contains("r.toml:3:1") && text.contains("rewrite = 'exact'") && text.contains("`rewrites`?"), "{text}");
+    assert!(
+        text.contains("r.toml:3:1") && text.contains("rewrite = 'exact'") && text.contains("`rewrites`?"),
+        "{text}"
+    );
     let outcome = tenon(&["--json", "lower", &model, "--recipe", &recipe]);
     let value: serde_json::Value = serde_json::from_str(outcome.refused("E0203")).unwrap();
     assert_eq!((value["line"].as_u64(), value["column"].as_u64()), (Some(3), Some(1)));

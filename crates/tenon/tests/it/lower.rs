@@ -78,9 +78,25 @@ fn dumps_say_their_stage_or_are_refused() {
 
 #[test]
 fn passes_are_observed_and_left_out() {
-    let outcome = lower(&["--stage", "fuse", "--bucket", "batch=1", "--timings", "--statistics", "--remarks", "--dump-after", "group-kernels"]);
+    let outcome = lower(&[
+        "--stage",
+        "fuse",
+        "--bucket",
+        "batch=1",
+        "--timings",
+        "--statistics",
+        "--remarks",
+        "--dump-after",
+        "group-kernels",
+    ]);
     outcome.done();
-    for part in ["group-kernels", "kernels", "verify ms", "after pass", "`k0_contract_add_max` of 3 operators [MatMul_0, Add_1, Relu_2]"] {
+    for part in [
+        "group-kernels",
+        "kernels",
+        "verify ms",
+        "after pass",
+        "`k0_contract_add_max` of 3 operators [MatMul_0, Add_1, Relu_2]",
+    ] {
         assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
     }
     let json = lower(&["--stage", "fuse", "--bucket", "batch=1", "--statistics", "--json", "--quiet"]);
@@ -111,9 +127,14 @@ fn the_summary_counts_launches() {
     let (model, recipe) = (testdata("command/mlp.mlir"), testdata("command/mlp.toml"));
     let outcome = tenon(&["explain", &model, "--recipe", &recipe, "--bucket", "batch=2", "--summary", "--json"]);
     let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
-    assert_eq!((value["launches"].as_u64(), value["copies"].as_u64(), value["memsets"].as_u64()), (Some(2), Some(0), Some(0)));
+    assert_eq!(
+        (value["launches"].as_u64(), value["copies"].as_u64(), value["memsets"].as_u64()),
+        (Some(2), Some(0), Some(0))
+    );
     assert_eq!(value["bucket"], "batch=2");
     assert_eq!(value["kernels"][0]["source_nodes"], serde_json::json!(["MatMul_0", "Add_1", "Relu_2"]));
     assert_eq!(value["recipe_hash"].as_str().unwrap().len(), 64);
-    assert!(tenon(&["explain", &model, "--recipe", &recipe]).done().contains("group-kernels: kernel: `k1_reduce_softmax`"));
+    assert!(
+        tenon(&["explain", &model, "--recipe", &recipe]).done().contains("group-kernels: kernel: `k1_reduce_softmax`")
+    );
 }

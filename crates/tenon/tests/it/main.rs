@@ -24,6 +24,7 @@ impl Outcome {
     fn refused(&self, code: &str) -> &str {
         assert_eq!(self.status, 1, "{}{}", self.stdout, self.stderr);
         assert!(self.stderr.contains(code), "{code} is not in:\n{}", self.stderr);
+        assert_eq!(self.stdout, "", "a refused command prints no result");
         &self.stderr
     }
 

@@ -39,7 +39,8 @@ fn the_bucket_of_the_inputs_runs_and_gives_the_right_numbers() {
     }
     let input = write_npy(&folder, "x.npy", &Tensor::from_f32(vec![2, 3], &x).unwrap());
     let given = format!("x={input}");
-    let value: serde_json::Value = serde_json::from_str(run(&folder, &["--json", "--input", &given, "--counters"]).done()).unwrap();
+    let value: serde_json::Value =
+        serde_json::from_str(run(&folder, &["--json", "--input", &given, "--counters"]).done()).unwrap();
     assert_eq!((value["launches"].as_u64(), value["outputs"][0]["name"].as_str()), (Some(2), Some("probabilities")));
     assert!(value["counters"]["lane_instructions"].as_u64().unwrap() > 0);
 }

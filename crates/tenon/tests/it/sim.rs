@@ -11,7 +11,11 @@ fn a_kernel_runs_on_files() {
     let output = format!("out:{}:f32:100", file(&folder, "b.npy"));
     let common = ["sim", &ptx, "--entry", "twice", "--grid", "4", "--block", "32", "--arg", &input, "--arg", &output];
     let outcome = tenon(&[&common[..], &["--arg", "u32:100", "--counters", "--seed", "3"]].concat());
-    assert!(outcome.done().contains("warp instructions") && outcome.stdout.contains("st.global.f32"), "{}", outcome.stdout);
+    assert!(
+        outcome.done().contains("warp instructions") && outcome.stdout.contains("st.global.f32"),
+        "{}",
+        outcome.stdout
+    );
     let result = tenon_tensor::read_npy(file(&folder, "b.npy")).unwrap().to_f32_vec().unwrap();
     assert!(result.iter().zip(&values).all(|(twice, once)| *twice == once + once));
     let json = tenon(&[&common[..], &["--arg", "u32:100", "--counters", "--json"]].concat());
