@@ -19,4 +19,4 @@ pub use context::{PassContext, Remark};
 pub use error::{PassError, Refusal};
 pub use pass::Pass;
 pub use property::Property;
-pub use runner::{Dump, DumpPoint, Options, Report, Runner, Timing, nearest};
+pub use runner::{Dump, DumpPoint, Options, Report, Runner, Timing, nearest, verify};

@@ -162,8 +162,11 @@ impl<'o> Runner<'o> {
     }
 }
 
-/// Checks a module by MLIR's verifier and the dialects' semantic checks.
-pub(crate) fn verify(module: &Module<'_>, when: impl Fn() -> String) -> Result<(), PassError> {
+/// Checks a module by MLIR's verifier and the dialects' semantic checks; `when` says at which point, for the message.
+///
+/// # Errors
+/// The first finding, with the number of others.
+pub fn verify(module: &Module<'_>, when: impl Fn() -> String) -> Result<(), PassError> {
     module.verify().map_err(|error| PassError::Broken { when: when(), detail: error.to_string() })?;
     let findings = check(module);
     if let Some(first) = findings.first() {

@@ -48,6 +48,7 @@ pub(super) fn to_hw<'s>(
             lowered.module.op().set_attribute(&name, value)?;
         }
     }
+    tenon_pass_manager::verify(&lowered.module, || "after lowering to stage `hw`".to_owned())?;
     Ok((lowered.module, lowered.constants))
 }
 

@@ -36,7 +36,7 @@ fn codes_have_pages() {
     assert!(tenon(&["errors", "e0223"]).done().starts_with("# E0223: "));
     let page: serde_json::Value = serde_json::from_str(tenon(&["--json", "errors", "E0223"]).done()).unwrap();
     assert_eq!(page["code"], "E0223");
-    tenon(&["errors", "E9999"]).refused("E0008");
+    tenon(&["errors", "E99999"]).refused("E0008");
 }
 
 #[test]

@@ -46,6 +46,10 @@ fn all_stages_are_written_and_resuming_from_each_gives_the_same_ptx() {
     tenon(&["lower", "--from", fuse.to_str().unwrap(), "--stage", "bucket"]).refused("E0006");
     let hw = Path::new(&out).join(expected[5]);
     tenon(&["lower", "--from", hw.to_str().unwrap(), "--target", "h200"]).refused("E0038");
+    let text = std::fs::read_to_string(&hw).unwrap();
+    let start = text.find(" warps ").unwrap() + " warps ".len();
+    let edited = write(&folder, "05-hw.mlir", format!("{}3{}", &text[..start], &text[start + 1..]));
+    assert!(tenon(&["lower", "--from", &edited]).refused("E0322").contains("3 warps"));
 }
 
 #[test]
