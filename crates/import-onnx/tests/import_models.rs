@@ -8,7 +8,13 @@ use std::path::{Path, PathBuf};
 use common::suite::{Outcome, run_case, structure};
 
 /// Folders with a `model.onnx` that must give their recorded outputs, and the tolerance (absolute, relative).
-const MODELS: &[(&str, f64, f64)] = &[("models/mtcnn_pnet", 1e-5, 1e-4), ("models/ppocrv6_det_tiny", 1e-4, 1e-3)];
+const MODELS: &[(&str, f64, f64)] = &[
+    ("models/mtcnn_pnet", 1e-5, 1e-4),
+    ("models/ppocrv6_det_tiny", 1e-4, 1e-3),
+    ("models/ppocrv6_det_tiny_fp16", 3e-2, 1e-2),
+    ("models/basic_pitch_nmp", 1e-4, 1e-3),
+    ("models/swift_f0", 1e-3, 1e-3),
+];
 
 #[test]
 fn real_models_give_their_recorded_outputs() {

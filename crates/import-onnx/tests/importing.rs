@@ -265,6 +265,16 @@ fn absurd_sizes_are_refused_or_kept_as_numbers() {
 }
 
 #[test]
+fn a_constant_of_equal_elements_is_a_broadcast_and_no_weight() {
+    let mut graph = one(node("ConstantOfShape", &["target"], &["ones"]));
+    graph.node.push(node("Add", &["x", "ones"], &["y"]));
+    graph.initializer = vec![integers("target", &[100, 3])];
+    graph.input = vec![value("x", &[100, 3])];
+    let text = import(&model(graph)).unwrap();
+    assert!(text.contains("graph.broadcast") && !text.contains("graph.parameter"), "{text}");
+}
+
+#[test]
 fn every_flipped_bit_of_a_model_is_imported_or_refused() {
     let mut proto = rich_model();
     // All the kinds of operators that fold shapes.

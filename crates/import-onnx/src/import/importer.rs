@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use tenon_graph_dialect::operators::{Cast, Concat, Constant, DimExtent, Iota, Reshape};
+use tenon_graph_dialect::operators::{Broadcast, Cast, Concat, Constant, DimExtent, Iota, Reshape};
 use tenon_graph_dialect::{DimExpr, Operator, SemanticError, TensorType};
 use tenon_ir::{Builder, Context, Location, Module, Value};
 use tenon_tensor::{DType, Tensor};
@@ -322,12 +322,24 @@ impl<'m> Importer<'m> {
             Content::Constant(tensor) if tensor.element_count() <= MAX_LITERAL => {
                 self.build(Constant { value: tensor }, &[], ty)?
             }
+            Content::Constant(tensor) if self.entries[handle.0].source.is_none() && is_uniform(&tensor) => {
+                let scalar = self.uniform(&tensor)?;
+                let shape = ty.dims.iter().map(|dim| dim.extent.clone()).collect();
+                self.build(Broadcast { shape }, &[scalar], ty)?
+            }
             Content::Constant(tensor) => self.parameter(tensor, &ty, self.entries[handle.0].source.clone())?,
             Content::Symbolic(values) => self.integers(&values, &ty)?,
             Content::Computed => return Err(structure("a computed value has an operation")),
         };
         self.entries[handle.0].value = Some(value);
         Ok(value)
+    }
+
+    /// The element of a tensor of equal elements.
+    fn uniform(&mut self, tensor: &Tensor) -> Result<Value<'m>, SemanticError> {
+        let element = tensor.bytes()[..tensor.dtype().size()].to_vec();
+        let value = Tensor::new(tensor.dtype(), Vec::new(), element).map_err(|error| structure(&error.to_string()))?;
+        self.build(Constant { value }, &[], TensorType::fixed(tensor.dtype(), &[]))
     }
 
     fn build(
@@ -429,6 +441,12 @@ impl<'m> Importer<'m> {
         self.extents.insert(text, result);
         Ok(result)
     }
+}
+
+/// Whether all elements, of which there are some, are the same bits.
+fn is_uniform(tensor: &Tensor) -> bool {
+    let mut elements = tensor.bytes().chunks_exact(tensor.dtype().size());
+    elements.next().is_some_and(|first| elements.all(|element| element == first))
 }
 
 /// Refuses results that no memory holds or whose dimensions no reader could follow.

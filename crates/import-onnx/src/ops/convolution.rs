@@ -59,7 +59,9 @@ pub(super) fn conv_transpose(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         ));
     }
     let output_shape = op.node.ints("output_shape")?;
-    if let Some(shape) = output_shape.filter(|shape| shape.len() != spatial) {
+    if let Some(shape) =
+        output_shape.filter(|shape| shape.len() != spatial || shape.iter().any(|size| !(0..=1 << 40).contains(size)))
+    {
         return Err(op.node.attribute_error("output_shape", "a number a spatial dimension", format!("is {shape:?}")));
     }
     for index in 0..spatial {

@@ -83,7 +83,7 @@ pub(super) fn range(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         }
         let [start, limit, delta] = numbers;
         let count = ((limit - start) / delta).ceil().max(0.0);
-        if !(count <= (1u64 << 40) as f64) {
+        if count.is_nan() || count > (1u64 << 40) as f64 {
             return Err(op.invalid(format!("a range from {start} to {limit} by {delta} has no end")));
         }
         DimExpr::constant(count as i64)

@@ -78,7 +78,7 @@ impl Geometry {
             }
         };
         let pads = op.node.ints("pads")?.map_or_else(|| vec![0; 2 * spatial], <[i64]>::to_vec);
-        if pads.len() != 2 * spatial || pads.iter().any(|pad| pad.abs() > MAX_ENTRY) {
+        if pads.len() != 2 * spatial || pads.iter().any(|pad| pad.unsigned_abs() > MAX_ENTRY as u64) {
             return Err(op.node.attribute_error(
                 "pads",
                 "a begin and an end for each spatial dimension",

@@ -93,7 +93,8 @@ fn free(size: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64) -> Option<(Di
         if !from_last || !to_first {
             return None;
         }
-        let count = size.add(&DimExpr::constant(-step - 1))?.floor_div(-step)?;
+        let step = step.checked_neg()?;
+        let count = size.add(&DimExpr::constant(step - 1))?.floor_div(step)?;
         return Some((size.sub(&DimExpr::constant(1))?, count));
     }
     let start = match start.as_constant() {
