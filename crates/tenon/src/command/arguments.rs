@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use tenon_import_onnx::ImportOptions;
 use tenon_ir::Session;
-use tenon_recipe::Recipe;
+use tenon_recipe::{DimEntry, InputClause, Recipe};
 use tenon_shape_passes::Point;
 use tenon_target::Target;
 use tenon_tensor::{Tensor, read_npy};
@@ -85,13 +85,15 @@ fn parse_bucket(text: &str) -> Result<Point, String> {
 }
 
 impl ModelArguments {
-    /// The recipe and what else is compiled for. `input_shapes` chooses the bucket of a run.
+    /// The recipe and what else is compiled for. A run takes the bucket that holds the inputs.
     pub(super) fn request(
         &self,
         output: &Output,
-        input_shapes: Option<Vec<(String, Vec<u64>)>>,
+        inputs: &BTreeMap<String, Tensor>,
+        is_run: bool,
     ) -> Result<Request, Failure> {
-        let recipe = match &self.recipe {
+        let shapes = || inputs.iter().map(|(name, tensor)| (name.clone(), shape_of(tensor)));
+        let mut recipe = match &self.recipe {
             Some(path) => {
                 let (recipe, _) =
                     Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))?;
@@ -109,6 +111,18 @@ impl ModelArguments {
                 recipe
             }
         };
+        if self.shapes_from_inputs {
+            // One bucket, whose sizes the inputs give: the importer fixes them, or for a module, which is read as it is, the recipe.
+            recipe.dims.clear();
+            recipe.inputs.clear();
+            if self.model.as_ref().is_some_and(|path| path.extension().is_some_and(|ending| ending == "mlir")) {
+                let clause = |shape: Vec<u64>| InputClause {
+                    dims: Some(shape.into_iter().map(DimEntry::Fixed).collect()),
+                    dtype: None,
+                };
+                recipe.inputs = shapes().map(|(name, shape)| (name, clause(shape))).collect();
+            }
+        }
         let names = if self.targets.is_empty() { &recipe.targets } else { &self.targets };
         let mut targets: Vec<&'static Target> = Vec::new();
         for name in names {
@@ -125,7 +139,7 @@ impl ModelArguments {
             targets,
             targets_are_named: !self.targets.is_empty(),
             bucket: self.bucket.clone().unwrap_or_default(),
-            input_shapes,
+            input_shapes: is_run.then(|| shapes().collect()),
             passes: tenon_pass_manager::Options {
                 disable: self.passes.disable.clone(),
                 dump_before: self.passes.dump_before.clone(),
@@ -159,10 +173,9 @@ impl ModelArguments {
         let source = match (&self.from, &self.model) {
             (Some(path), _) => Source::dump(session, path, weights)?,
             (None, Some(path)) => {
-                let shape = |tensor: &Tensor| tensor.shape().iter().map(|size| *size as u64).collect();
                 let options = if self.shapes_from_inputs {
                     ImportOptions {
-                        shapes: Some(inputs.iter().map(|(name, tensor)| (name.clone(), shape(tensor))).collect()),
+                        shapes: Some(inputs.iter().map(|(name, tensor)| (name.clone(), shape_of(tensor))).collect()),
                         constants: inputs.clone(),
                     }
                 } else {
@@ -180,6 +193,10 @@ impl ModelArguments {
         }
         Ok(source)
     }
+}
+
+fn shape_of(tensor: &Tensor) -> Vec<u64> {
+    tensor.shape().iter().map(|size| *size as u64).collect()
 }
 
 #[cfg(test)]

@@ -46,8 +46,9 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     }
     let session = Session::new();
     let inputs = arguments.model.read_inputs()?;
-    let request = arguments.model.request(output, None)?;
+    let request = arguments.model.request(output, &inputs, false)?;
     let mut driver = Driver::new(&session, &request)?
+        .with_progress(|text| output.progress(text))
         .with_pass_dumps(|number, pass, point, text| eprintln!("// {point} pass {number}: {pass}\n{text}"));
     let source = arguments.model.source(&session, &inputs, output)?;
     let wanted: Vec<Stage> = match arguments.stage {
@@ -65,6 +66,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         }
         None => output.print(&dump.text),
     })?;
+    output.end_progress();
     for note in driver.notes() {
         output.note(note);
     }

@@ -22,6 +22,7 @@ impl Output {
     ///
     /// A closed pipe is no error: who reads has enough.
     pub(super) fn print(&self, text: &str) -> Result<(), Failure> {
+        self.end_progress();
         let mut stdout = io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -41,6 +42,7 @@ impl Output {
     /// A note on standard error, unless quiet.
     pub(super) fn note(&self, text: &str) {
         if !self.quiet {
+            self.end_progress();
             eprintln!("{text}");
         }
     }
@@ -52,8 +54,29 @@ impl Output {
         }
     }
 
+    /// What is being done, on standard error: a line each if verbose, else one line that is written over, on a terminal only.
+    pub(super) fn progress(&self, text: &str) {
+        if self.verbose {
+            eprintln!("{text}");
+        } else if self.shows_progress() {
+            eprint!("\r\u{1b}[K{text}");
+        }
+    }
+
+    /// Takes the line of progress away.
+    pub(super) fn end_progress(&self) {
+        if !self.verbose && self.shows_progress() {
+            eprint!("\r\u{1b}[K");
+        }
+    }
+
+    fn shows_progress(&self) -> bool {
+        !self.quiet && !self.json && io::stderr().is_terminal()
+    }
+
     /// Errors, on standard error.
     pub(super) fn failure(&self, failure: &Failure) {
+        self.end_progress();
         let color = io::stderr().is_terminal();
         for diagnostic in &failure.0 {
             if self.json {

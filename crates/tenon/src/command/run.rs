@@ -97,15 +97,13 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let start = Instant::now();
     let session = Session::new();
     let raw = arguments.model.read_inputs()?;
-    let shapes =
-        raw.iter().map(|(name, tensor)| (name.clone(), tensor.shape().iter().map(|size| *size as u64).collect()));
-    let request = arguments.model.request(output, Some(shapes.collect()))?;
+    let request = arguments.model.request(output, &raw, true)?;
     if request.targets.len() > 1 {
         let names: Vec<_> = request.targets.iter().map(|target| target.name()).collect();
         let message = format!("a run has one target, not {}", names.join(", "));
         return Err(Diagnostic::new("E0036", message).with_help("name one with --target").into());
     }
-    let mut driver = Driver::new(&session, &request)?;
+    let mut driver = Driver::new(&session, &request)?.with_progress(|text| output.progress(text));
     let source = arguments.model.source(&session, &raw, output)?;
     let mut programs = driver.programs(&source)?;
     let (Some(program), true) = (programs.pop(), programs.is_empty()) else {
@@ -121,7 +119,9 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let mut instance = Instance::new(Arc::new(device), executable)?;
     let compiled = start.elapsed();
     let start = Instant::now();
+    output.progress("running");
     let result = instance.run(&inputs)?;
+    output.end_progress();
     let ran = start.elapsed();
 
     let outputs = write_outputs(&result, arguments.output.as_deref())?;

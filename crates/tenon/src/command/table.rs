@@ -39,8 +39,8 @@ struct Row {
 pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let session = Session::new();
     let inputs = arguments.model.read_inputs()?;
-    let request = arguments.model.request(output, None)?;
-    let mut driver = Driver::new(&session, &request)?;
+    let request = arguments.model.request(output, &inputs, false)?;
+    let mut driver = Driver::new(&session, &request)?.with_progress(|text| output.progress(text));
     let source = arguments.model.source(&session, &inputs, output)?;
     let modules = driver.modules(&source, Stage::Fuse)?;
     let mut machine = Vec::new();

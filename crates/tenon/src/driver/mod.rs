@@ -82,6 +82,9 @@ pub struct StageTime {
     pub time: Duration,
 }
 
+/// Is told what is being done.
+type Progress<'o> = dyn FnMut(&str) + 'o;
+
 /// Compiles.
 pub struct Driver<'s, 'o> {
     session: &'s Session,
@@ -89,6 +92,7 @@ pub struct Driver<'s, 'o> {
     runner: Runner<'o>,
     times: Vec<StageTime>,
     notes: Vec<String>,
+    progress: Option<Box<Progress<'o>>>,
 }
 
 impl<'s, 'o> Driver<'s, 'o> {
@@ -98,7 +102,7 @@ impl<'s, 'o> Driver<'s, 'o> {
     /// The request names a pass that does not exist or cannot be disabled.
     pub fn new(session: &'s Session, request: &'o Request) -> Result<Self, Failure> {
         let runner = Runner::new(request.passes.clone(), &passes::names())?;
-        Ok(Driver { session, request, runner, times: Vec::new(), notes: Vec::new() })
+        Ok(Driver { session, request, runner, times: Vec::new(), notes: Vec::new(), progress: None })
     }
 
     /// Hands the dumps before and after passes to a function.
@@ -107,6 +111,12 @@ impl<'s, 'o> Driver<'s, 'o> {
             let point = if point == tenon_pass_manager::DumpPoint::Before { "before" } else { "after" };
             dump(number, name, point, text);
         });
+        self
+    }
+
+    /// Tells a function what is being done, before each stage.
+    pub fn with_progress(mut self, progress: impl FnMut(&str) + 'o) -> Self {
+        self.progress = Some(Box::new(progress));
         self
     }
 
@@ -293,9 +303,13 @@ impl<'s, 'o> Driver<'s, 'o> {
         target: Option<&'static Target>,
         run: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        let target = target.map(Target::name);
+        if let Some(progress) = &mut self.progress {
+            let place = [bucket.as_deref(), target].into_iter().flatten().map(|part| format!(" {part}"));
+            progress(&format!("{stage}{}", place.collect::<String>()));
+        }
         let start = Instant::now();
         let result = run(self)?;
-        let target = target.map(Target::name);
         self.times.push(StageTime { stage, bucket: bucket.clone(), target, time: start.elapsed() });
         Ok(result)
     }

@@ -46,6 +46,20 @@ fn the_bucket_of_the_inputs_runs_and_gives_the_right_numbers() {
 }
 
 #[test]
+fn the_shapes_of_the_inputs_are_a_bucket_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let x: Vec<f32> = (0..15).map(|value| (value as f32 - 7.0) / 4.0).collect();
+    let given = format!("x={}", write_npy(&folder, "x.npy", &Tensor::from_f32(vec![5, 3], &x).unwrap()));
+    let (model, weights, out) = (testdata("command/mlp.mlir"), mlp_weights(&folder), file(&folder, "out"));
+    tenon(&["run", &model, "--weights", &weights, "--shapes-from-inputs", "--input", &given, "-o", &out, "-v"]).done();
+    let result = tenon_tensor::read_npy(file(&folder, "out/probabilities.npy")).unwrap();
+    assert_eq!(result.shape(), [5, 4]);
+    for (actual, expected) in result.to_f64_vec().unwrap().iter().zip(expected(&x)) {
+        assert!((actual - expected).abs() < 1e-6, "{actual} instead of {expected}");
+    }
+}
+
+#[test]
 fn wrong_inputs_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let tensor = |shape: Vec<usize>| Tensor::zeros(tenon_tensor::DType::F32, shape).unwrap();
