@@ -15,12 +15,14 @@ pub(crate) mod float;
 pub(crate) mod half;
 pub(crate) mod integer;
 pub(crate) mod lanes;
+pub(crate) mod load;
 pub(crate) mod logic;
 pub(crate) mod machine;
 pub(crate) mod matrix_load;
 pub(crate) mod mma;
 pub(crate) mod moves;
 pub(crate) mod numbers;
+pub(crate) mod store;
 pub(crate) mod warp_ops;
 
 use crate::decode::form::Form;
@@ -49,8 +51,8 @@ pub(crate) enum Operation {
     Approximate(approximate::Op),
     Compare(compare::Op),
     Convert(convert::Op),
-    Load(Box<access::Load>),
-    Store(Box<access::Store>),
+    Load(Box<load::Load>),
+    Store(Box<store::Store>),
     Atomic(Box<atomic::Op>),
     AsyncCopy(Box<async_copy::Op>),
     Warp(Box<warp_ops::Op>),
@@ -139,8 +141,8 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Operation, Error> {
         "cvt" => Operation::Convert(convert::decode(form)?),
         "mov" | "cvta" | "isspacep" | "prefetch" | "prefetchu" | "nanosleep" | "pmevent" | "griddepcontrol"
         | "setmaxnreg" => Operation::Move(moves::decode(form)?),
-        "ld" | "ldu" => Operation::Load(Box::new(access::decode_load(form)?)),
-        "st" => Operation::Store(Box::new(access::decode_store(form)?)),
+        "ld" | "ldu" => Operation::Load(Box::new(load::decode(form)?)),
+        "st" => Operation::Store(Box::new(store::decode(form)?)),
         "atom" | "red" => Operation::Atomic(Box::new(atomic::decode(form)?)),
         "cp" => Operation::AsyncCopy(Box::new(async_copy::decode(form)?)),
         "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {

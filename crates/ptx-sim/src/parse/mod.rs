@@ -5,7 +5,10 @@
 //! - Opcodes and their modifiers are not looked at here.
 
 pub(crate) mod ast;
+mod function;
+mod instruction;
 mod lexer;
 mod parser;
+mod variable;
 
 pub(crate) use parser::module;
