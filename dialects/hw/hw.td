@@ -214,7 +214,7 @@ def HW_ParameterOp : HW_Op<"parameter"> {
   let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 def HW_BufferOp : HW_Op<"buffer"> {
-  let summary = "A range of the arena, alive from step `first` to step `last`";
+  let summary = "A range of the arena, alive from step `first` to step `last`; with `output`, memory of its own";
   let arguments = (ins I64Attr:$offset, I64Attr:$bytes, I64Attr:$first, I64Attr:$last);
   let results = (outs HW_BufferType:$result);
   let assemblyFormat = "`offset` $offset `bytes` $bytes `alive` $first `to` $last attr-dict `:` type($result)";

@@ -35,7 +35,8 @@ impl Checker {
     fn kernel(&mut self, kernel: Op<'_>) {
         let name = kernel.string("sym_name").unwrap_or_default();
         let arguments = kernel.region_block(0).map(|block| block.arguments()).unwrap_or_default();
-        self.kernels.insert(name.clone(), arguments.iter().filter(|argument| argument.ty().dialect() == "llvm").count());
+        self.kernels
+            .insert(name.clone(), arguments.iter().filter(|argument| argument.ty().dialect() == "llvm").count());
         let warps = kernel.integer("warps").unwrap_or(0);
         if !(1..=32).contains(&warps) || warps & (warps - 1) != 0 {
             self.fail(&name, kernel, format!("{warps} warps: a power of two from 1 to 32 is expected"));
@@ -102,7 +103,11 @@ impl Checker {
                 let (operand, result) = (self.operand(op, 0)?, self.result(op, 0)?);
                 let fits = operand.shape().len() == result.shape().len()
                     && operand.shape().iter().zip(result.shape()).all(|(a, b)| a == b || *a == 1);
-                if fits { Ok(()) } else { Err(format!("{:?} does not broadcast to {:?}", operand.shape(), result.shape())) }
+                if fits {
+                    Ok(())
+                } else {
+                    Err(format!("{:?} does not broadcast to {:?}", operand.shape(), result.shape()))
+                }
             }
             "hw.mma" => self.mma(op),
             "hw.local_load" => {
@@ -200,7 +205,8 @@ impl Checker {
     }
 
     fn reduce(&mut self, op: Op<'_>) -> Result<(), String> {
-        let dimension = op.integer("dimension").and_then(|dimension| usize::try_from(dimension).ok()).ok_or("no dimension")?;
+        let dimension =
+            op.integer("dimension").and_then(|dimension| usize::try_from(dimension).ok()).ok_or("no dimension")?;
         let mut outputs = Vec::new();
         for index in 0..op.operand_count() {
             let input = self.operand(op, index)?;
@@ -231,7 +237,7 @@ impl Checker {
     fn program(&mut self, program: Op<'_>) {
         let arena = program.integer("arena_bytes").unwrap_or(0);
         for op in program.walk() {
-            let message = if op.is("hw.buffer") {
+            let message = if op.is("hw.buffer") && op.attribute("output").is_none() {
                 let (offset, bytes) = (op.integer("offset").unwrap_or(-1), op.integer("bytes").unwrap_or(-1));
                 let end = offset.checked_add(bytes);
                 let inside = offset >= 0 && bytes >= 0 && end.is_some_and(|end| end <= arena);
@@ -275,7 +281,9 @@ mod tests {
 
     fn errors(body: &str) -> Vec<String> {
         let session = Session::new();
-        let text = format!("{LAYOUT}{OTHER}hw.kernel @k target \"sm_80\" warps 1 grid [1] {{\n^bb0(%p: !llvm.ptr<1>):\n{body}\nhw.return\n}}");
+        let text = format!(
+            "{LAYOUT}{OTHER}hw.kernel @k target \"sm_80\" warps 1 grid [1] {{\n^bb0(%p: !llvm.ptr<1>):\n{body}\nhw.return\n}}"
+        );
         let module = session.parse_module(&text, "test").unwrap();
         check(&module).iter().map(|error| format!("{} {error}", error.code())).collect()
     }

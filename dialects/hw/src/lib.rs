@@ -23,3 +23,6 @@ pub use types::{SharedType, TileType};
 
 /// The dialect's operations, types and attributes, as `mlir-tblgen` documents them.
 pub const DOCUMENTATION: &str = include_str!(concat!(env!("OUT_DIR"), "/documentation.md"));
+
+/// The dialect as a plugin that stock `mlir-opt --load-dialect-plugin=` loads.
+pub const PLUGIN: &str = env!("TENON_DIALECT_PLUGIN");

@@ -61,7 +61,8 @@ fn graph_module<'s>(session: &'s Session, case: &Case, body: &Body<'_>) -> Modul
     let scratch = session.new_module(location).unwrap();
     let results: Vec<_> = {
         let at = Builder::at_end(scratch.body()).unwrap();
-        let holder = at.op("graph.kernel").attribute("sym_name", context.string("k")).attribute("family", context.string("map"));
+        let holder =
+            at.op("graph.kernel").attribute("sym_name", context.string("k")).attribute("family", context.string("map"));
         let holder = holder.regions(1).build().unwrap();
         let block = holder.region(0).unwrap().append_block(&arguments).unwrap();
         body(at.in_block(block), &block.arguments()).iter().map(|v| TensorType::read(v.ty()).unwrap()).collect()
@@ -104,8 +105,10 @@ pub fn check(case: Case, body: &Body<'_>) {
     let kernel = function.region_block(0).unwrap().ops()[0];
     let hw = session.new_module(session.context().unknown_location()).unwrap();
     let at = Builder::at_end(hw.body()).unwrap().with_location(kernel.location());
-    let scheduled = lower_kernel(kernel, at, "k", "sm_80").unwrap_or_else(|error| panic!("{}: {error}\n{module}", error.code()));
-    hw.verify().unwrap_or_else(|error| panic!("{error}\n{}", hw.print(PrintOptions { locations: false, generic: true })));
+    let scheduled =
+        lower_kernel(kernel, at, "k", "sm_80").unwrap_or_else(|error| panic!("{}: {error}\n{module}", error.code()));
+    hw.verify()
+        .unwrap_or_else(|error| panic!("{error}\n{}", hw.print(PrintOptions { locations: false, generic: true })));
     let text = hw.print(PrintOptions { locations: true, generic: false });
     if std::env::var_os("SHOW").is_some() {
         println!("{hw}");
@@ -215,7 +218,9 @@ fn movement() {
             vec![op(at, Pad { mode, low, high }, v)]
         });
     }
-    check(case("map", &[t(F32, &[2, 3]), t(F32, &[2, 5]), t(F32, &[2, 0])], 0.0), &|at, v| vec![op(at, Concat { axis: 1 }, v)]);
+    check(case("map", &[t(F32, &[2, 3]), t(F32, &[2, 5]), t(F32, &[2, 0])], 0.0), &|at, v| {
+        vec![op(at, Concat { axis: 1 }, v)]
+    });
     check(case("map", &[t(F32, &[5, 6]), t(DType::I64, &[2, 3])], 0.0), &|at, v| {
         let take = op(at, Gather { kind: GatherKind::Take, axis: 0, batch_dims: 0 }, v);
         vec![op(at, Transpose { permutation: vec![2, 1, 0] }, &[take])]
@@ -336,7 +341,13 @@ fn softmax_and_normalize() {
 }
 
 fn contract(lhs: &str, rhs: &str, result: &str, dtype: DType) -> Contract {
-    let accumulate = if dtype == F16 { F32 } else if dtype == DType::I8 { DType::I32 } else { dtype };
+    let accumulate = if dtype == F16 {
+        F32
+    } else if dtype == DType::I8 {
+        DType::I32
+    } else {
+        dtype
+    };
     let dtype = if dtype == DType::I8 { DType::I32 } else { dtype };
     Contract { lhs: lhs.into(), rhs: rhs.into(), result: result.into(), accumulate, dtype }
 }
@@ -368,7 +379,11 @@ fn products() {
 fn products_with_epilogues() {
     for (dtype, tolerance) in [(F32, 1e-5), (F16, 1e-2)] {
         check(
-            case("contract", &[t(dtype, &[2, 33, 40]), t(dtype, &[40, 48]), t(dtype, &[48]), t(dtype, &[2, 33, 48])], tolerance),
+            case(
+                "contract",
+                &[t(dtype, &[2, 33, 40]), t(dtype, &[40, 48]), t(dtype, &[48]), t(dtype, &[2, 33, 48])],
+                tolerance,
+            ),
             &|at, v| {
                 let product = op(at, contract("bmk", "kn", "bmn", dtype), &v[..2]);
                 let biased = ew(at, Function::Add, &[product, v[2]]);

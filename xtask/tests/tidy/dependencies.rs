@@ -35,7 +35,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "lowering",
-        &["crates/tensor", "crates/layout", "crates/ir", "crates/target", "crates/recipe", "dialects/*", "passes/*"],
+        &[
+            "crates/tensor",
+            "crates/layout",
+            "crates/ir",
+            "crates/target",
+            "crates/recipe",
+            "crates/runtime",
+            "dialects/*",
+            "passes/*",
+        ],
     ),
     ("crates/bundle", &["crates/tensor", "crates/target", "crates/recipe"]),
     (

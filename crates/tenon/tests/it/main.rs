@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod basics;
+mod golden;
+mod hostile;
 mod lower;
+mod models;
 mod run;
 mod sim;
 
