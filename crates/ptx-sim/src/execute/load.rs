@@ -23,6 +23,16 @@ pub(crate) struct Load {
     to: [(Slot, u32); 4],
 }
 
+struct Run<'a, 'm>(&'a Load, &'a mut Machine<'m>, u32);
+
+impl pulp::NullaryFnOnce for Run<'_, '_> {
+    type Output = Step;
+    #[inline(always)]
+    fn call(self) -> Step {
+        self.0.run(self.1, self.2)
+    }
+}
+
 impl Load {
     /// Whether its requests count as global ones; a generic access counts as global.
     pub(crate) fn is_global(&self) -> bool {
@@ -30,6 +40,11 @@ impl Load {
     }
 
     pub(crate) fn execute(&self, m: &mut Machine<'_>, mask: u32) -> Step {
+        m.launch.vectors.run(Run(self, m, mask))
+    }
+
+    #[inline(always)]
+    fn run(&self, m: &mut Machine<'_>, mask: u32) -> Step {
         let addresses = self.address.lanes(m);
         let mut words: Words = [[0; 32]; 4];
         match self.space {
@@ -80,7 +95,11 @@ impl Load {
                 Ok(())
             }
             Space::Param => {
-                for lane in lanes_of(mask) {
+                // Most parameters are read by all lanes at one address: one lane reads for all.
+                let first = mask.trailing_zeros() as usize & 31;
+                let uniform = addresses[first] & CALL_PARAM == 0
+                    && (0..32).all(|i| mask >> i & 1 == 0 || addresses[i] == addresses[first]);
+                for lane in lanes_of(if uniform { 1 << first } else { mask }) {
                     let at = addresses[lane];
                     if at & CALL_PARAM != 0 {
                         let at = local_offset(m, lane, at & !CALL_PARAM, size)?;
@@ -102,6 +121,11 @@ impl Load {
                         return Err(misaligned(lane as u32, at, size));
                     }
                     put_bytes(words, lane, self.shape, &m.launch.params[at as usize..end as usize]);
+                }
+                if uniform {
+                    for word in words {
+                        *word = [word[first]; 32];
+                    }
                 }
                 Ok(())
             }

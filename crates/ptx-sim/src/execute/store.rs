@@ -21,6 +21,16 @@ pub(crate) struct Store {
     from: [Slot; 4],
 }
 
+struct Run<'a, 'm>(&'a Store, &'a mut Machine<'m>, u32);
+
+impl pulp::NullaryFnOnce for Run<'_, '_> {
+    type Output = Step;
+    #[inline(always)]
+    fn call(self) -> Step {
+        self.0.run(self.1, self.2)
+    }
+}
+
 impl Store {
     /// Whether its requests count as global ones; a generic access counts as global.
     pub(crate) fn is_global(&self) -> bool {
@@ -28,6 +38,11 @@ impl Store {
     }
 
     pub(crate) fn execute(&self, m: &mut Machine<'_>, mask: u32) -> Step {
+        m.launch.vectors.run(Run(self, m, mask))
+    }
+
+    #[inline(always)]
+    fn run(&self, m: &mut Machine<'_>, mask: u32) -> Step {
         let addresses = self.address.lanes(m);
         let mut words: Words = [[0; 32]; 4];
         for (j, &slot) in self.from.iter().enumerate().take(self.shape.count as usize) {
@@ -52,6 +67,7 @@ impl Store {
         }
     }
 
+    #[inline(always)]
     fn store(&self, m: &mut Machine<'_>, space: Space, addresses: &Lanes<u64>, mask: u32, words: &Words) -> Step {
         let size = self.shape.bytes * self.shape.count;
         match space {
@@ -98,6 +114,7 @@ impl Store {
         }
     }
 
+    #[inline(always)]
     fn global(&self, m: &mut Machine<'_>, addresses: &Lanes<u64>, mask: u32, size: u32, words: &Words) -> Step {
         m.count_global(addresses, size, mask);
         let me = m.accessor(self.strong);

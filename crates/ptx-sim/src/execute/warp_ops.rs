@@ -55,6 +55,61 @@ pub(crate) enum Op {
 
 const NO: Slot = u32::MAX;
 
+/// The exchange of `shfl.sync` over all lanes: what each lane receives, the lanes whose source lies inside their segment, and those
+/// whose source does not execute the instruction.
+struct Exchange<'a> {
+    mode: Shuffle,
+    source: &'a Lanes<u32>,
+    distance: &'a Lanes<u32>,
+    bounds: &'a Lanes<u32>,
+    mask: u32,
+}
+
+impl Exchange<'_> {
+    /// Source lane of each lane and whether it is inside, from lane, distance, segment mask and limit.
+    #[inline(always)]
+    fn sources(&self, f: impl Fn(u32, u32, u32, u32) -> (u32, bool)) -> (Lanes<u32>, u32) {
+        let mut from = [0u32; 32];
+        let mut valid = [0u32; 32];
+        for i in 0..32u32 {
+            let (b, c) = (self.distance[i as usize] & 31, self.bounds[i as usize]);
+            let segment = c >> 8 & 31;
+            let limit = i & segment | c & 31 & !segment;
+            let (lane, inside) = f(i, b, segment, limit);
+            from[i as usize] = if inside { lane & 31 } else { i };
+            valid[i as usize] = u32::from(inside) << i;
+        }
+        (from, valid.iter().fold(0, |all, &bit| all | bit))
+    }
+}
+
+impl pulp::NullaryFnOnce for Exchange<'_> {
+    type Output = (Lanes<u32>, u32, u32);
+    #[inline(always)]
+    fn call(self) -> Self::Output {
+        let (from, valid) = match self.mode {
+            Shuffle::Up => self.sources(|i, b, _, limit| (i.wrapping_sub(b), i as i32 - b as i32 >= limit as i32)),
+            Shuffle::Down => self.sources(|i, b, _, limit| (i + b, i + b <= limit)),
+            Shuffle::Butterfly => self.sources(|i, b, _, limit| (i ^ b, i ^ b <= limit)),
+            Shuffle::Index => self.sources(|i, b, segment, limit| {
+                let j = i & segment | b & !segment;
+                (j, j <= limit)
+            }),
+        };
+        let mut out = [0; 32];
+        for i in 0..32 {
+            out[i] = self.source[from[i] as usize & 31];
+        }
+        let mut missing = 0;
+        if self.mask != u32::MAX {
+            for (i, lane) in from.iter().enumerate() {
+                missing |= u32::from(self.mask >> lane & 1 == 0) << i;
+            }
+        }
+        (out, valid, missing)
+    }
+}
+
 /// Checks that the active lanes are those that the member masks name.
 pub(crate) fn check_members(members: &Lanes<u32>, live: u32, active: u32) -> Step {
     let mut bad = 0u32;
@@ -79,6 +134,7 @@ pub(crate) fn check_members(members: &Lanes<u32>, live: u32, active: u32) -> Ste
 impl Op {
     pub(crate) fn execute(&self, m: &mut Machine<'_>, mask: u32) -> Step {
         let live = m.warp.live;
+        let vectors = m.launch.vectors;
         let members = match *self {
             Op::Shuffle { members, .. }
             | Op::Vote { members, .. }
@@ -95,29 +151,8 @@ impl Op {
         let r = &mut m.warp.registers;
         match *self {
             Op::Shuffle { mode, d, p, a, b, c, .. } => {
-                let source = *r.get(a);
-                let (b, c) = (r.get(b), r.get(c));
-                let mut out = [0; 32];
-                let mut valid = 0u32;
-                let mut missing = 0u32;
-                for i in 0..32u32 {
-                    let (b, c) = (b[i as usize] & 31, c[i as usize]);
-                    let segment = c >> 8 & 31;
-                    let limit = i & segment | c & 31 & !segment;
-                    let (from, inside) = match mode {
-                        Shuffle::Up => (i.wrapping_sub(b), i as i32 - b as i32 >= limit as i32),
-                        Shuffle::Down => (i + b, i + b <= limit),
-                        Shuffle::Butterfly => (i ^ b, i ^ b <= limit),
-                        Shuffle::Index => {
-                            let j = i & segment | b & !segment;
-                            (j, j <= limit)
-                        }
-                    };
-                    let from = if inside { from & 31 } else { i };
-                    valid |= u32::from(inside) << i;
-                    missing |= u32::from(mask >> from & 1 == 0) << i;
-                    out[i as usize] = source[from as usize];
-                }
+                let (out, valid, missing) =
+                    vectors.run(Exchange { mode, source: r.get(a), distance: r.get(b), bounds: r.get(c), mask });
                 if missing & mask != 0 {
                     let lane = (missing & mask).trailing_zeros();
                     return Err(Trap::new(

@@ -75,6 +75,12 @@ impl Block {
                     let base = launch.symbols.get(symbol).copied().unwrap_or(0);
                     registers.r64[slot as usize].0 = [base.wrapping_add(offset as u64); 32];
                 }
+                for &(slot, special) in &program.specials {
+                    let lanes = &mut registers.r32[slot as usize].0;
+                    for (lane, v) in (0..).zip(lanes) {
+                        *v = value(special, launch, [0; 3], index as u32 * 32 + lane, lane, count.div_ceil(32) as u32);
+                    }
+                }
                 for &(slot, v) in &program.constant_predicates {
                     registers.predicates[slot as usize] = if v { u32::MAX } else { 0 };
                 }
@@ -134,7 +140,8 @@ impl Block {
             thread.warp.committed = [0; 32];
             thread.warp.local.fill(0);
             let program = launch.program;
-            for &(slot, special) in &program.specials {
+            // The other special registers are the same in every block: nothing writes their slots.
+            for &(slot, special) in program.specials.iter().filter(|s| matches!(s.1, Special::Ctaid(_))) {
                 let out = &mut thread.warp.registers.r32[slot as usize].0;
                 for (lane, v) in out.iter_mut().enumerate() {
                     *v = value(special, launch, index, first + lane as u32, lane as u32, warps);
