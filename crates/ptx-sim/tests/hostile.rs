@@ -117,6 +117,9 @@ proptest! {
     fn changed_kernels(which in 0..SOURCES.len(), edits in prop::collection::vec((any::<prop::sample::Index>(), 0..3u8, any::<u8>()), 1..6)) {
         let mut bytes = SOURCES[which].as_bytes().to_vec();
         for (at, kind, value) in edits {
+            if bytes.is_empty() {
+                break;
+            }
             let at = at.index(bytes.len());
             match kind {
                 0 => bytes[at] = value,

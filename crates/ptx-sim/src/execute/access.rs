@@ -147,14 +147,22 @@ pub(super) fn put_bytes(words: &mut Words, lane: usize, shape: Shape, data: &[u8
     }
 }
 
+/// The bytes that a lane stores and how many they are; those beyond are zero.
+#[inline(always)]
 pub(super) fn take_bytes(words: &Words, lane: usize, shape: Shape) -> ([u8; 16], usize) {
     let mut out = [0; 16];
     let width = shape.bytes.min(4) as usize;
-    let pieces = if shape.bytes == 8 { shape.count * 2 } else { shape.count } as usize;
-    for (j, word) in words.iter().enumerate().take(pieces) {
-        out[j * width..(j + 1) * width].copy_from_slice(&word[lane].to_le_bytes()[..width]);
+    if width == 4 {
+        // Words beyond the access are zero.
+        for (part, word) in out.chunks_exact_mut(4).zip(words) {
+            part.copy_from_slice(&word[lane].to_le_bytes());
+        }
+    } else {
+        for (part, word) in out.chunks_exact_mut(width).zip(words).take(shape.count as usize) {
+            part.copy_from_slice(&word[lane].to_le_bytes()[..width]);
+        }
     }
-    (out, pieces * width)
+    (out, (shape.bytes * shape.count) as usize)
 }
 
 #[cold]

@@ -31,10 +31,49 @@ pub(crate) struct Allocation {
     complete: bool,
     /// One bit a word.
     written: Words,
-    writers: OnceLock<Words>,
-    readers: OnceLock<Words>,
+    writers: Record,
+    readers: Record,
     /// Words whose bytes were written by several blocks: the block of each byte.
     mixed: Mutex<HashMap<u64, [u32; 4]>>,
+}
+
+/// One word of bookkeeping for each word of an allocation, there once a launch needs it. Its memory is kept for the next launch
+/// when it is small: fresh pages cost more than zeros.
+#[derive(Default)]
+struct Record {
+    words: OnceLock<Words>,
+    spare: Mutex<Words>,
+}
+
+/// Most words of a record that are kept between launches.
+const SPARE_LIMIT: usize = 16 << 20;
+
+impl Record {
+    #[inline(always)]
+    fn get(&self) -> Option<&Words> {
+        self.words.get()
+    }
+
+    /// The record, all zero when this is its first use in the launch; empty when there is no memory for it.
+    #[inline(always)]
+    fn get_or_zeroed(&self, len: usize) -> &Words {
+        self.words.get_or_init(|| {
+            let mut spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+            if spare.len() != len {
+                return zeroed(len as u64).unwrap_or_default();
+            }
+            for word in &mut spare {
+                *word.get_mut() = 0;
+            }
+            spare
+        })
+    }
+
+    fn clear(&mut self) {
+        if let Some(words) = self.words.take().filter(|w| w.len() <= SPARE_LIMIT) {
+            *self.spare.get_mut().unwrap_or_else(PoisonError::into_inner) = words;
+        }
+    }
 }
 
 fn zeroed(words: u64) -> Result<Words, Error> {
@@ -89,8 +128,8 @@ impl GlobalMemory {
             freed: false,
             complete: bytes == 0,
             written: zeroed(words.div_ceil(32))?,
-            writers: OnceLock::new(),
-            readers: OnceLock::new(),
+            writers: Record::default(),
+            readers: Record::default(),
             mixed: Mutex::new(HashMap::new()),
         });
         self.used += bytes;
@@ -105,6 +144,8 @@ impl GlobalMemory {
                 self.used -= a.bytes;
                 a.words = Box::default();
                 a.written = Box::default();
+                a.writers = Record::default();
+                a.readers = Record::default();
                 Ok(())
             }
             Some(a) if a.freed => Err(Error::Memory(format!("{address:#x} was freed before"))),
@@ -185,8 +226,8 @@ impl GlobalMemory {
     /// Forgets who touched what; called when a launch begins.
     pub(crate) fn begin_launch(&mut self) {
         for a in &mut self.allocations {
-            a.writers = OnceLock::new();
-            a.readers = OnceLock::new();
+            a.writers.clear();
+            a.readers.clear();
             a.mixed.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         }
         self.fences.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
@@ -258,7 +299,7 @@ impl GlobalMemory {
         if me.single {
             return Ok(());
         }
-        let readers = a.readers.get_or_init(|| zeroed(a.words.len() as u64).unwrap_or_default());
+        let readers = a.readers.get_or_zeroed(a.words.len());
         let Some(readers) = readers.get(first..first + count) else { return Ok(()) };
         for r in readers {
             let v = r.load(Relaxed);
@@ -314,7 +355,7 @@ impl GlobalMemory {
                 }
             }
         }
-        let writers = a.writers.get_or_init(|| zeroed(a.words.len() as u64).unwrap_or_default());
+        let writers = a.writers.get_or_zeroed(a.words.len());
         let Some(writers) = writers.get(first..first + count) else { return Ok(()) };
         let mark = owner << 4 | bytes;
         for (i, w) in writers.iter().enumerate() {
@@ -447,6 +488,37 @@ impl Allocation {
                 // Neighbouring bytes may belong to a block on another host thread.
                 let _ = self.words[word].fetch_update(Relaxed, Relaxed, |old| Some(old & !field | value));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_begins_with_no_record_of_the_last_one() {
+        let mut memory = GlobalMemory::new(1 << 20);
+        let at = memory.allocate(16).unwrap();
+        let block = |block| Accessor { block, fence: 0, strong: false, single: false };
+        let write = |m: &GlobalMemory, by| {
+            let (a, _) = m.find(at, 16).unwrap();
+            m.note_write(a, 0, 4, 15, block(by))
+        };
+        let read = |m: &GlobalMemory, by| {
+            let (a, _) = m.find(at, 16).unwrap();
+            m.note_read(a, 0, 4, 15, block(by))
+        };
+        for _ in 0..3 {
+            memory.begin_launch();
+            assert_eq!(write(&memory, 1), Ok(()));
+            assert_eq!(read(&memory, 2), Err(1));
+            memory.begin_launch();
+            assert_eq!(read(&memory, 2), Ok(()));
+            assert_eq!(write(&memory, 1), Err(2));
+            memory.begin_launch();
+            assert_eq!(write(&memory, 2), Ok(()));
         }
     }
 }
