@@ -37,6 +37,11 @@ impl<'m> Block<'m> {
         self.core
     }
 
+    /// A key that is equal for equal blocks of one module.
+    pub fn key(self) -> usize {
+        self.raw.ptr as usize
+    }
+
     /// The context it belongs to.
     pub fn context(self) -> Option<Context<'m>> {
         self.parent_op().map(Op::context)

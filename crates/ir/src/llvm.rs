@@ -56,6 +56,16 @@ impl LlvmModule {
         if source.contains('\0') {
             return Err(IrError::Llvm("the text holds a NUL byte".to_owned()));
         }
+        // LLVM aborts the process when it upgrades the debug information of a module that does not verify. Without the flag that asks for
+        // it, the same module only loses its debug information, and can be verified first.
+        let flag = "Debug Info Version";
+        if source.contains(flag) {
+            let context = LlvmContext::create();
+            let plain = source.replace(flag, "debug info version");
+            let buffer = MemoryBuffer::create_from_memory_range_copy(plain.as_bytes(), "llvm");
+            let module = context.create_module_from_ir(buffer).map_err(|error| IrError::Llvm(error.to_string()))?;
+            module.verify().map_err(|error| IrError::Llvm(error.to_string()))?;
+        }
         let context = Box::new(LlvmContext::create());
         let buffer = MemoryBuffer::create_from_memory_range_copy(source.as_bytes(), "llvm");
         let module = context.create_module_from_ir(buffer).map_err(|error| IrError::Llvm(error.to_string()))?;

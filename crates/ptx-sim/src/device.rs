@@ -92,7 +92,7 @@ impl Default for LaunchConfig {
             seed: 0,
             threads: 0,
             checks: Checks::default(),
-            instruction_budget: 20_000_000_000,
+            instruction_budget: 2_000_000_000,
         }
     }
 }

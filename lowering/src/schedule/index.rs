@@ -33,7 +33,20 @@ pub struct Index<'m> {
     pub own: bool,
 }
 
+/// What tells two indices apart: shape, whether it is the family's own, number and coordinates.
+pub type IndexKey = (Vec<u32>, bool, Option<usize>, Option<Vec<Result<usize, i32>>>);
+
 impl<'m> Index<'m> {
+    /// Equal for indices at which every place looks at the same element.
+    pub fn key(&self) -> IndexKey {
+        let coordinate = |coordinate: &Coordinate<'m>| match coordinate {
+            Coordinate::Constant(value) => Err(*value),
+            Coordinate::Tile(tile) => Ok(tile.value.key()),
+        };
+        let coordinates = self.coordinates.as_ref().map(|list| list.iter().map(coordinate).collect());
+        (self.sizes.clone(), self.own, self.linear.as_ref().map(|tile| tile.value.key()), coordinates)
+    }
+
     /// Places that look at elements by number; `contiguity` registers in a row are consecutive, aligned numbers.
     pub fn from_linear(sizes: &[u32], linear: Tile<'m>, contiguity: u32) -> Self {
         Index {

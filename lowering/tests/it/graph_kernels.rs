@@ -204,6 +204,18 @@ fn pointwise() {
 }
 
 #[test]
+fn shared_operands_are_computed_once() {
+    // Without sharing, forty doublings are 2^40 additions.
+    check(case("map", &[t(F32, &[70])], 0.0), &|at, v| {
+        let mut sum = v[0];
+        for _ in 0..40 {
+            sum = ew(at, Function::Add, &[sum, sum]);
+        }
+        vec![sum]
+    });
+}
+
+#[test]
 fn movement() {
     check(case("map", &[t(F32, &[3, 4, 5])], 0.0), &|at, v| vec![op(at, Transpose { permutation: vec![2, 0, 1] }, v)]);
     check(case("map", &[t(F32, &[6, 7])], 0.0), &|at, v| {
@@ -295,6 +307,8 @@ fn reductions() {
             (&[130, 3], &[0]),
             (&[5, 1], &[1]),
             (&[6], &[0]),
+            (&[0, 5], &[0]),
+            (&[3, 0], &[1]),
         ] {
             check(case("reduce", &[t(F32, shape)], 1e-4), &|at, v| {
                 vec![op(at, Reduce { kind, axes: axes.to_vec(), keep_dims: false }, v)]

@@ -121,9 +121,8 @@ pub fn assemble(name: &str, ptx: &str, processor: &str) {
         println!("skipped: no ptxas to assemble {name}");
         return;
     };
-    let folder = std::env::temp_dir().join(format!("tenon-lowering-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join(format!("{name}.ptx"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(format!("{name}.ptx"));
     std::fs::write(&file, ptx).unwrap();
     let output = Command::new(ptxas)
         .args(["-v", "-arch", processor, "-o"])

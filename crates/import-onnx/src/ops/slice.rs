@@ -70,7 +70,8 @@ fn fixed(size: i64, start: i64, end: i64, step: i64) -> (DimExpr, DimExpr) {
     let place = |bound: i64| i128::from(bound) + if bound < 0 { i128::from(size) } else { 0 };
     let (size, step) = (i128::from(size), i128::from(step));
     let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
-    let (start, end) = (place(start).clamp(low, high), place(end).clamp(low, high));
+    // A start before the first element is the first element, backwards as well; only an end reaches past it.
+    let (start, end) = (place(start).max(0).clamp(low, high), place(end).clamp(low, high));
     let span = if step > 0 { end - start } else { start - end };
     let step = step.abs();
     let count = if span > 0 { (span + step - 1) / step } else { 0 };
@@ -126,7 +127,8 @@ fn free(size: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64) -> Option<(Di
 mod tests {
     use super::*;
 
-    /// What Python's `range(size)[start:end:step]` gives: first element and length.
+    /// What Python's `range(size)[start:end:step]` gives, first element and length; only a start before the first
+    /// element is the first element backwards too (Slice-13: with negative steps starts clamp to [0, dim - 1]).
     #[test]
     fn bounds_clamp_as_python_slices() {
         let cases = [
@@ -135,6 +137,8 @@ mod tests {
             (5, 3, 1, 1, (0, 0)),
             (5, i64::MAX, i64::MIN, -1, (4, 5)),
             (5, -1, i64::MIN, -2, (4, 3)),
+            (4, i64::MIN, -5, -2, (0, 1)),
+            (0, i64::MIN, i64::MIN, -1, (0, 0)),
             (5, 4, 0, -1, (4, 4)),
             (5, 0, 100, 2, (0, 3)),
             (0, 0, 5, 1, (0, 0)),

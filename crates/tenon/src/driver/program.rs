@@ -46,7 +46,9 @@ impl Program {
     /// A weight that is missing or of another type; a plan that the runtime does not execute.
     pub fn executable(self, weights: &IndexMap<String, Tensor>) -> Result<Executable, Failure> {
         let weights = weights.iter().map(|(name, tensor)| (name.clone(), tensor.clone()));
-        Ok(Executable::new(self.plan, vec![self.ptx], weights.chain(self.literals))?)
+        // A program without kernels has no PTX to load.
+        let modules = if self.ptx.trim().is_empty() { Vec::new() } else { vec![self.ptx] };
+        Ok(Executable::new(self.plan, modules, weights.chain(self.literals))?)
     }
 }
 

@@ -65,3 +65,37 @@ fn inputs_with_absurd_headers_are_refused() {
         assert!(outcome.stderr.contains("E00"), "{}", outcome.stderr);
     }
 }
+
+#[test]
+fn llvm_dumps_that_do_not_verify_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = tenon(&["lower", &testdata("command/rows.mlir"), "--stage", "llvm", "-q"]);
+    let text = text.done();
+    let flag = text.find("!\"Debug Info Version\"").unwrap();
+    let behaviour = text[..flag].rfind("i32 ").unwrap() + "i32 ".len();
+    let flags = write(&folder, "flags.ll", format!("{}0{}", &text[..behaviour], &text[behaviour + 1..]));
+    tenon(&["lower", "--from", &flags, "--stage", "ptx"]).refused("E0406");
+    let kind = text.replacen("ret void", "ret i32 0", 1);
+    let kind = write(&folder, "kind.ll", kind);
+    tenon(&["lower", "--from", &kind, "--stage", "ptx"]).refused("E0406");
+}
+
+#[test]
+fn a_model_without_anything_to_launch_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(
+        &folder,
+        "empty.mlir",
+        r#"module {
+  func.func @main(%x: tensor<0x4xf32> {graph.name = "x"}) -> (tensor<0x4xf32> {graph.name = "y"}) {
+    %0 = graph.elementwise abs(%x) : (tensor<0x4xf32>) -> tensor<0x4xf32>
+    return %0 : tensor<0x4xf32>
+  }
+}
+"#,
+    );
+    let given = format!("x={}", write_npy(&folder, "x.npy", &Tensor::from_f32(vec![0, 4], &[]).unwrap()));
+    let out = file(&folder, "out");
+    tenon(&["run", &model, "--input", &given, "-o", &out]).done();
+    assert_eq!(tenon_tensor::read_npy(file(&folder, "out/y.npy")).unwrap().shape(), [0, 4]);
+}

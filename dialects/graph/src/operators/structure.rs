@@ -115,12 +115,10 @@ pub(crate) fn window_count(
     let count = |size: &DimExpr| -> Option<DimExpr> {
         let span = size.add(&DimExpr::constant(total))?;
         if let Some(span) = span.as_constant() {
-            if span < 0 {
-                return Some(DimExpr::constant(0));
-            }
-            let mut positions = if ceil { (span + stride - 1) / stride } else { span / stride } + 1;
+            let rounding = if ceil { stride - 1 } else { 0 };
+            let mut positions = ((span + rounding).div_euclid(stride) + 1).max(0);
             // A window that would start in the padding at the end is dropped.
-            if ceil && (positions - 1) * stride >= size.as_constant()? + pads.0 {
+            if ceil && positions > 0 && (positions - 1) * stride >= size.as_constant()? + pads.0 {
                 positions -= 1;
             }
             return Some(DimExpr::constant(positions));

@@ -128,5 +128,9 @@ mod tests {
         // (4 + 1 - 2) / 2 rounds up to 2, three windows; the third starts at 4, in the padding.
         assert_eq!(infer(true, 4), 2);
         assert_eq!(infer(true, 5), 3);
+        // ceil((2 + 1 - 5) / 3) + 1 = 1: a window larger than the padded input still has its first place.
+        let large = Window { kernel: vec![5], strides: vec![3], ..window(true) };
+        let shape = large.infer(&[TensorType::fixed(DType::F32, &[1, 1, 2])]).unwrap()[0].known_shape().unwrap();
+        assert_eq!(shape, [1, 1, 1]);
     }
 }

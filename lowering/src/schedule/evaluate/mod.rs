@@ -11,6 +11,7 @@ mod pointwise;
 mod resize;
 mod window;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 pub(crate) use pointwise::{cast_tile, map};
@@ -23,7 +24,7 @@ use tenon_tensor::DType;
 
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
-use crate::schedule::index::{Coordinate, Index, common};
+use crate::schedule::index::{Coordinate, Index, IndexKey, common};
 use crate::schedule::scalar::{memory_type, register_type};
 
 /// Evaluator of one kernel's body.
@@ -35,7 +36,14 @@ pub struct Evaluator<'b, 'm> {
     pointers: &'b [Value<'m>],
     /// Values that are computed already, for places that look at exactly their own element: the anchor of a family.
     bound: HashMap<ValueRef, Tile<'m>>,
+    /// Tiles made so far: a value that several operators read is computed once a place in the code.
+    made: RefCell<HashMap<Made, Tile<'m>>>,
+    /// Indices of broadcast operands made so far.
+    broadcasts: RefCell<HashMap<(usize, IndexKey, Vec<u32>), Index<'m>>>,
 }
+
+/// What a tile was made for: block of code, value, where the places look, mask.
+type Made = (usize, ValueRef, IndexKey, Option<usize>);
 
 /// Places outside the mask may hold anything; loads do not touch memory there.
 pub type Mask<'m> = Option<Tile<'m>>;
@@ -43,12 +51,13 @@ pub type Mask<'m> = Option<Tile<'m>>;
 impl<'b, 'm> Evaluator<'b, 'm> {
     /// An evaluator whose body's operands lie behind pointers.
     pub fn new(body: &'b Body, pointers: &'b [Value<'m>]) -> Self {
-        Evaluator { body, pointers, bound: HashMap::new() }
+        Evaluator { body, pointers, bound: HashMap::new(), made: RefCell::default(), broadcasts: RefCell::default() }
     }
 
     /// Binds a value to a tile: every evaluation at the index of that value's own tensor takes the tile.
     pub fn bind(&mut self, value: ValueRef, tile: Tile<'m>) {
         self.bound.insert(value, tile);
+        self.made.borrow_mut().clear();
     }
 
     /// The tile of values that `value` has where `index` looks. `index.sizes` is the value's shape.
@@ -66,6 +75,38 @@ impl<'b, 'm> Evaluator<'b, 'm> {
                 Err(self.body.error("a computed value is read at another index than its own"))
             };
         }
+        let key = (builder.builder().block().key(), value, index.key(), mask.as_ref().map(|mask| mask.value.key()));
+        if let Some(tile) = self.made.borrow().get(&key) {
+            return Ok(tile.clone());
+        }
+        let tile = self.make(builder, value, index, mask)?;
+        self.made.borrow_mut().insert(key, tile.clone());
+        Ok(tile)
+    }
+
+    /// `index` of a tensor that NumPy broadcasts to its shape, made once.
+    pub(crate) fn broadcast_index(
+        &self,
+        builder: TileBuilder<'m>,
+        index: &Index<'m>,
+        sizes: &[u32],
+    ) -> Result<Index<'m>, LoweringError> {
+        let key = (builder.builder().block().key(), index.key(), sizes.to_vec());
+        if let Some(found) = self.broadcasts.borrow().get(&key) {
+            return Ok(found.clone());
+        }
+        let made = index.broadcast_from(builder, sizes)?;
+        self.broadcasts.borrow_mut().insert(key, made.clone());
+        Ok(made)
+    }
+
+    fn make(
+        &self,
+        builder: TileBuilder<'m>,
+        value: ValueRef,
+        index: &Index<'m>,
+        mask: &Mask<'m>,
+    ) -> Result<Tile<'m>, LoweringError> {
         match value {
             ValueRef::Input(input) => self.load(builder, input, index, mask),
             ValueRef::Node(node, result) => {

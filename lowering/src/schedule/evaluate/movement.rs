@@ -12,6 +12,9 @@ use crate::schedule::body::Node;
 use crate::schedule::index::{Coordinate, Index};
 use crate::schedule::scalar::register_type;
 
+/// Every place of a concatenation tries every operand.
+const MAX_CONCAT: usize = 512;
+
 /// Numbers of dimension expressions that are known by now.
 pub(super) fn numbers(operator: &str, dims: &[DimExpr]) -> Result<Vec<i32>, LoweringError> {
     dims.iter()
@@ -72,7 +75,7 @@ impl<'m> Evaluator<'_, 'm> {
         index: &Index<'m>,
         mask: &Mask<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
-        let index = index.broadcast_from(builder, &self.body.shape(node.operands[0]).sizes)?;
+        let index = self.broadcast_index(builder, index, &self.body.shape(node.operands[0]).sizes)?;
         self.value_at(builder, node.operands[0], &index, mask)
     }
 
@@ -175,6 +178,10 @@ impl<'m> Evaluator<'_, 'm> {
         index: &Index<'m>,
         mask: &Mask<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
+        if node.operands.len() > MAX_CONCAT {
+            let reason = format!("{} operands in one kernel, more than {MAX_CONCAT}", node.operands.len());
+            return Err(LoweringError::unsupported("graph.concat", reason));
+        }
         let rank = index.sizes.len() as i64;
         let axis = if concat.axis < 0 { concat.axis + rank } else { concat.axis } as usize;
         let coordinates = index.coordinates(builder)?;

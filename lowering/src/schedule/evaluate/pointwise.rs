@@ -71,7 +71,7 @@ impl<'m> Evaluator<'_, 'm> {
         operands
             .iter()
             .map(|operand| {
-                let index = index.broadcast_from(builder, &self.body.shape(*operand).sizes)?;
+                let index = self.broadcast_index(builder, index, &self.body.shape(*operand).sizes)?;
                 self.value_at(builder, *operand, &index, mask)
             })
             .collect()
