@@ -61,6 +61,15 @@ impl LlvmModule {
         let flag = "Debug Info Version";
         if source.contains(flag) {
             let context = LlvmContext::create();
+            // LLVM would print a warning that it drops the debug information.
+            // SAFETY: the context is alive; the handler keeps nothing and needs no data.
+            unsafe {
+                inkwell::llvm_sys::core::LLVMContextSetDiagnosticHandler(
+                    context.raw(),
+                    Some(ignore),
+                    std::ptr::null_mut(),
+                );
+            }
             let plain = source.replace(flag, "debug info version");
             let buffer = MemoryBuffer::create_from_memory_range_copy(plain.as_bytes(), "llvm");
             let module = context.create_module_from_ir(buffer).map_err(|error| IrError::Llvm(error.to_string()))?;
@@ -104,6 +113,8 @@ impl std::fmt::Display for LlvmModule {
         f.write_str(&self.module.print_to_string().to_string_lossy())
     }
 }
+
+extern "C" fn ignore(_: inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef, _: *mut std::ffi::c_void) {}
 
 fn machine(target: &NvptxTarget) -> Result<TargetMachine, IrError> {
     if !target.processor.starts_with("sm_")
