@@ -193,6 +193,15 @@ def HW_ReduceOp : HW_PureOp<"reduce", [SingleBlock]> {
   let assemblyFormat = "$dimension `(` $inputs `)` `:` functional-type($inputs, $outputs) attr-dict-with-keyword $body";
 }
 
+def HW_ScanOp : HW_PureOp<"scan", [SingleBlock]> {
+  let summary = "Inclusive scan along a dimension by associative scalar code, in a fixed order";
+  let description = "The body takes the combination of the elements before and a new element of each input and yields their combination. Element i of a result combines the elements 0 to i of its input.";
+  let arguments = (ins I64Attr:$dimension, Variadic<HW_TileType>:$inputs);
+  let results = (outs Variadic<HW_TileType>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$dimension `(` $inputs `)` `:` functional-type($inputs, $outputs) attr-dict-with-keyword $body";
+}
+
 // ---- The launch plan --------------------------------------------------------------------------------------------------------------
 
 def HW_ProgramOp : HW_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock]> {

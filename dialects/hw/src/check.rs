@@ -88,6 +88,7 @@ impl Checker {
             "hw.load" => self.load(op),
             "hw.store" => self.store(op),
             "hw.reduce" => self.reduce(op),
+            "hw.scan" => self.scan(op),
             "hw.convert_layout" => self.convert(op),
             "hw.expand_dims" => {
                 let (operand, result) = (self.operand(op, 0)?, self.result(op, 0)?);
@@ -220,6 +221,21 @@ impl Checker {
         self.yields(op, &outputs)
     }
 
+    fn scan(&mut self, op: Op<'_>) -> Result<(), String> {
+        let dimension = op.integer("dimension").unwrap_or(-1);
+        let mut outputs: Vec<TileType> = Vec::new();
+        for index in 0..op.operand_count() {
+            let input = self.operand(op, index)?;
+            if !(0..input.shape().len() as i64).contains(&dimension) {
+                return Err(format!("dimension {dimension} of {:?}", input.shape()));
+            }
+            equal("the layout of all tiles", &outputs.first().unwrap_or(&input).layout, &input.layout)?;
+            equal("the type of a result", &input, &self.result(op, index)?)?;
+            outputs.push(input);
+        }
+        self.yields(op, &outputs)
+    }
+
     fn convert(&mut self, op: Op<'_>) -> Result<(), String> {
         let (operand, result) = (self.operand(op, 0)?, self.result(op, 0)?);
         equal("the element type", &operand.element, &result.element)?;
@@ -327,6 +343,18 @@ mod tests {
                 "%i = hw.iota 0 : !hw.tile<[32] x i32, #l>
                  %s = hw.convert_layout %i : !hw.tile<[32] x i32, #l> -> !hw.tile<[32] x f32, #o>",
                 "element type",
+            ),
+            (
+                "%i = hw.iota 0 : !hw.tile<[32] x i32, #l>
+                 %s = hw.scan 1 (%i) : (!hw.tile<[32] x i32, #l>) -> !hw.tile<[32] x i32, #l> {
+                 ^bb0(%a: i32, %b: i32): hw.yield %a : i32 }",
+                "dimension 1",
+            ),
+            (
+                "%i = hw.iota 0 : !hw.tile<[32] x i32, #l>
+                 %s = hw.scan 0 (%i) : (!hw.tile<[32] x i32, #l>) -> !hw.tile<[32] x i32, #o> {
+                 ^bb0(%a: i32, %b: i32): hw.yield %a : i32 }",
+                "type of a result",
             ),
             ("%i = hw.iota 0 : !hw.tile<[32] x i32, <reg = [], lane = [[1], [2], [4], [8], [16]], warp = [[0]]>>", "over 2 warps"),
         ];

@@ -317,16 +317,40 @@ impl<'m> TileBuilder<'m> {
         inputs: &[&Tile<'m>],
         body: impl FnOnce(Scalar<'m>, &[Value<'m>], &[Value<'m>]) -> Result<Vec<Value<'m>>, HwError>,
     ) -> Result<Vec<Tile<'m>>, HwError> {
-        let context = self.builder.context();
         let types = inputs
             .iter()
             .map(|tile| Ok(TileType::new(tile.ty.element, tile.ty.layout.slice(dimension)?)))
             .collect::<Result<Vec<_>, HwError>>()?;
+        self.along("hw.reduce", dimension, inputs, types, body)
+    }
+
+    /// Inclusive scan along a dimension, element i combining elements 0 to i. The body gets the combined elements before of all inputs,
+    /// then the new ones. The layout is one that [`tenon_layout::ScanPlan`] knows a plan for.
+    pub fn scan(
+        self,
+        dimension: usize,
+        inputs: &[&Tile<'m>],
+        body: impl FnOnce(Scalar<'m>, &[Value<'m>], &[Value<'m>]) -> Result<Vec<Value<'m>>, HwError>,
+    ) -> Result<Vec<Tile<'m>>, HwError> {
+        let types = inputs.iter().map(|tile| tile.ty.clone()).collect();
+        self.along("hw.scan", dimension, inputs, types, body)
+    }
+
+    /// `hw.reduce` or `hw.scan`.
+    fn along(
+        self,
+        name: &str,
+        dimension: usize,
+        inputs: &[&Tile<'m>],
+        types: Vec<TileType>,
+        body: impl FnOnce(Scalar<'m>, &[Value<'m>], &[Value<'m>]) -> Result<Vec<Value<'m>>, HwError>,
+    ) -> Result<Vec<Tile<'m>>, HwError> {
+        let context = self.builder.context();
         let raw = types.iter().map(|ty| ty.to_type(context)).collect::<Result<Vec<_>, _>>()?;
         let operands: Vec<_> = inputs.iter().map(|tile| tile.value).collect();
         let op = self
             .builder
-            .op("hw.reduce")
+            .op(name)
             .operands(&operands)
             .attribute("dimension", context.i64(dimension as i64))
             .results(&raw)

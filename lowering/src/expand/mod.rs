@@ -17,6 +17,7 @@ mod map;
 mod mma;
 mod rebuild;
 mod reduce;
+mod scan;
 mod shape;
 mod shared;
 mod shuffle;
@@ -206,6 +207,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             "hw.barrier" => self.barrier(),
             "hw.mma" => self.mma(op),
             "hw.reduce" => self.reduce(op),
+            "hw.scan" => self.scan(op),
             _ => self.rebuild(op, &name),
         }
     }

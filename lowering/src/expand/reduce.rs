@@ -112,7 +112,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         Ok(())
     }
 
-    fn combine(
+    pub(super) fn combine(
         &mut self,
         body: Block<'k>,
         accumulated: &[Value<'m>],

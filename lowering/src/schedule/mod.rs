@@ -12,6 +12,7 @@ mod index;
 mod map;
 mod reduce;
 mod scalar;
+mod scan;
 
 use tenon_hw_dialect::TileBuilder;
 use tenon_ir::{Builder, Op};
@@ -77,6 +78,7 @@ pub fn lower_kernel<'m>(
 enum Schedule {
     Map,
     Reduce(reduce::ReducePlan),
+    Scan(scan::ScanPlan),
     Gemm(Box<gemm::GemmPlan>),
 }
 
@@ -85,6 +87,7 @@ impl Schedule {
         Ok(match body.family.as_str() {
             "map" | "quantize" => Schedule::Map,
             "reduce" => Schedule::Reduce(reduce::ReducePlan::new(body)?),
+            "scan" => Schedule::Scan(scan::ScanPlan::new(body)?),
             "contract" | "convolution" => match gemm::GemmPlan::new(body)? {
                 Some(plan) => Schedule::Gemm(Box::new(plan)),
                 None => Schedule::Map,
@@ -100,6 +103,7 @@ impl Schedule {
         match self {
             Schedule::Map => map::shape(body),
             Schedule::Reduce(plan) => plan.shape(),
+            Schedule::Scan(plan) => plan.shape(),
             Schedule::Gemm(plan) => plan.shape(),
         }
     }
@@ -114,6 +118,7 @@ impl Schedule {
         match self {
             Schedule::Map => map::build(builder, body, inputs, outputs),
             Schedule::Reduce(plan) => plan.build(builder, body, inputs, outputs),
+            Schedule::Scan(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Gemm(plan) => plan.build(builder, body, inputs, outputs),
         }
     }

@@ -55,6 +55,14 @@ fn layouts_that_do_not_fit() {
         "%i = hw.iota 0 : <[64] x i32, #l>\n%r = hw.load %p[%i] {contiguity = 3 : i64} : !llvm.ptr<1>, <[64] x i32, #l> -> <[64] x f32, #l>",
         "contiguity 3",
     );
+    check(
+        "E0511",
+        "%i = hw.iota 0 : <[64] x i32, <reg = [[1]], lane = [[32], [16], [8], [4], [2]], warp = []>>\n\
+         %s = hw.scan 0 (%i) : (!hw.tile<[64] x i32, <reg = [[1]], lane = [[32], [16], [8], [4], [2]], warp = []>>)\
+         -> !hw.tile<[64] x i32, <reg = [[1]], lane = [[32], [16], [8], [4], [2]], warp = []>> {\
+         ^bb0(%a: i32, %b: i32): hw.yield %b : i32 }",
+        "in their order",
+    );
 }
 
 #[test]

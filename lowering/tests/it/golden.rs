@@ -20,6 +20,7 @@ fn programs() -> Vec<(&'static str, String)> {
         ("local", kernels::local(DType::F16, &source, &shared, &fragment)),
         ("sum", kernels::sum(DType::F32, &columns, 1)),
         ("arg_max", kernels::arg_max(&rows, 1)),
+        ("scan", kernels::compose(&TileLayout::contiguous(&[256], &[0], 2, 2).unwrap(), 0)),
         ("async_copy", kernels::async_copy(DType::F16, 8)),
         ("transpose_bias", kernels::transpose_bias()),
         ("softmax", kernels::softmax(&rows)),

@@ -18,14 +18,14 @@ pub struct Case {
     pub tolerance: f64,
 }
 
-type Body<'x> = dyn for<'m> Fn(Builder<'m>, &[Value<'m>]) -> Vec<Value<'m>> + 'x;
+pub type Body<'x> = dyn for<'m> Fn(Builder<'m>, &[Value<'m>]) -> Vec<Value<'m>> + 'x;
 
 pub fn t(dtype: DType, shape: &[u64]) -> TensorType {
     TensorType::fixed(dtype, shape)
 }
 
 /// Values that are spread over the type's ordinary range; indices stay small.
-fn random(ty: &TensorType, seed: u64) -> Tensor {
+pub fn random(ty: &TensorType, seed: u64) -> Tensor {
     let shape: Vec<usize> = ty.known_shape().unwrap().into_iter().map(|size| size as usize).collect();
     let count: usize = shape.iter().product();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -97,10 +97,15 @@ fn graph_module<'s>(session: &'s Session, case: &Case, body: &Body<'_>) -> Modul
 
 /// Lowers the case, runs it under several seeds, and compares with the reference.
 pub fn check(case: Case, body: &Body<'_>) {
+    let inputs: Vec<_> = case.inputs.iter().enumerate().map(|(index, ty)| random(ty, index as u64 + 1)).collect();
+    check_on(case, &inputs, body);
+}
+
+/// [`check`] on inputs of one's own.
+pub fn check_on(case: Case, inputs: &[Tensor], body: &Body<'_>) {
     let session = Session::new();
     let module = graph_module(&session, &case, body);
-    let inputs: Vec<_> = case.inputs.iter().enumerate().map(|(index, ty)| random(ty, index as u64 + 1)).collect();
-    let expected = run_function(&module, "main", &inputs, &|_| None, Mode::Typed).unwrap();
+    let expected = run_function(&module, "main", inputs, &|_| None, Mode::Typed).unwrap();
     let function = module.body().ops()[0];
     let kernel = function.region_block(0).unwrap().ops()[0];
     let hw = session.new_module(session.context().unknown_location()).unwrap();
@@ -123,7 +128,7 @@ pub fn check(case: Case, body: &Body<'_>) {
     for seed in [0, 1, 2] {
         let mut device = Device::new();
         let mut arguments = Vec::new();
-        for input in &inputs {
+        for input in inputs {
             let pointer = device.allocate(input.bytes().len().max(1) as u64).unwrap();
             device.write(pointer, 0, input.bytes()).unwrap();
             arguments.push(Argument::Pointer(pointer.address()));
@@ -162,20 +167,20 @@ fn compare(got: &Tensor, expected: &Tensor, tolerance: f64, module: &Module<'_>)
     }
 }
 
-fn op<'m>(at: Builder<'m>, operator: impl Into<Operator>, operands: &[Value<'m>]) -> Value<'m> {
+pub fn op<'m>(at: Builder<'m>, operator: impl Into<Operator>, operands: &[Value<'m>]) -> Value<'m> {
     operator.into().build(at, operands).unwrap()[0]
 }
 
-fn ew<'m>(at: Builder<'m>, function: Function, operands: &[Value<'m>]) -> Value<'m> {
+pub fn ew<'m>(at: Builder<'m>, function: Function, operands: &[Value<'m>]) -> Value<'m> {
     op(at, Elementwise { function }, operands)
 }
 
-fn case(family: &'static str, inputs: &[TensorType], tolerance: f64) -> Case {
+pub fn case(family: &'static str, inputs: &[TensorType], tolerance: f64) -> Case {
     Case { family, inputs: inputs.to_vec(), tolerance }
 }
 
-const F32: DType = DType::F32;
-const F16: DType = DType::F16;
+pub const F32: DType = DType::F32;
+pub const F16: DType = DType::F16;
 
 #[test]
 fn pointwise() {

@@ -181,6 +181,21 @@ pub fn arg_max(layout: &TileLayout, dimension: usize) -> String {
     })
 }
 
+/// Composition of the maps x → a·x + b along a dimension: a scan of two inputs that does not commute.
+pub fn compose(layout: &TileLayout, dimension: usize) -> String {
+    kernel("compose", layout.warps(), 4, 0, |t, arguments| {
+        let inputs = [load(t, arguments[0], layout, DType::I32), load(t, arguments[1], layout, DType::I32)];
+        let composed = t
+            .scan(dimension, &[&inputs[0], &inputs[1]], |s, before, new| {
+                let moved = s.mul(new[0], before[1])?;
+                Ok(vec![s.mul(new[0], before[0])?, s.add(moved, new[1])?])
+            })
+            .unwrap();
+        store(t, arguments[2], &composed[0]);
+        store(t, arguments[3], &composed[1]);
+    })
+}
+
 /// `out[i, j] = in[j, i] + bias[j]`: transposition and broadcast.
 pub fn transpose_bias() -> String {
     kernel("transpose_bias", 2, 3, 0, |t, arguments| {

@@ -3,6 +3,7 @@
 
 mod assemble;
 mod errors;
+mod families;
 mod golden;
 mod graph_kernels;
 mod kernels;

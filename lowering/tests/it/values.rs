@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use half::f16;
 use proptest::prelude::*;
-use tenon_layout::{MmaShape, SharedLayout, Swizzle, TileLayout};
+use tenon_layout::{MmaShape, ScanPlan, SharedLayout, Swizzle, TileLayout};
 use tenon_tensor::DType;
 
 use crate::kernels;
@@ -164,6 +164,63 @@ proptest! {
         let compiled = compile(&kernels::sum(element, &layout, dimension));
         prop_assert_eq!(&run(&compiled, &[data], &[expected.len()], &[])[0], &expected);
     }
+
+    /// Any layout that has a plan; most random ones have none.
+    #[test]
+    fn scans((shape, warps, _, seed) in tiles()) {
+        let mut random = Random(seed);
+        for _ in 0..200 {
+            let layout = layouts::tile(&shape, warps, &mut random);
+            let dimension = random.below(shape.len() as u64) as usize;
+            if ScanPlan::new(&layout, dimension).is_ok() {
+                check_scan(&layout, dimension);
+                break;
+            }
+        }
+    }
+}
+
+/// Maps composed from the left, in order: what a scan of `kernels::compose` gives.
+fn composed(layout: &TileLayout, dimension: usize, a: &[i32], b: &[i32]) -> [Vec<i32>; 2] {
+    let mut result = [a.to_vec(), b.to_vec()];
+    for index in 0..layout.elements() {
+        let mut at = layout.unflatten(index);
+        if at[dimension] == 0 {
+            continue;
+        }
+        at[dimension] -= 1;
+        let (before, index) = (layout.flatten(&at) as usize, index as usize);
+        result[1][index] = a[index].wrapping_mul(result[1][before]).wrapping_add(b[index]);
+        result[0][index] = a[index].wrapping_mul(result[0][before]);
+    }
+    result
+}
+
+fn check_scan(layout: &TileLayout, dimension: usize) {
+    let count = layout.elements() as usize;
+    let (a, b) = (pattern(DType::I32, count), pattern(DType::I32, count + 5).split_off(20));
+    let expected = composed(layout, dimension, &as_ints(&a), &as_ints(&b));
+    let out = run(&compile(&kernels::compose(layout, dimension)), &[a, b], &[count * 4, count * 4], &[]);
+    assert_eq!([as_ints(&out[0]), as_ints(&out[1])], expected, "{layout} along {dimension}");
+}
+
+#[test]
+fn scans_over_registers_lanes_warps_and_rounds() {
+    for (shape, dimension, run, warps) in [
+        (&[1024][..], 0, 4, 4),
+        (&[64], 0, 1, 1),
+        (&[8], 0, 8, 2),
+        (&[4, 256], 1, 2, 4),
+        (&[64, 8], 0, 4, 2),
+        (&[2, 64, 4], 1, 1, 8),
+        (&[16, 2], 1, 2, 1),
+        (&[1, 32], 0, 1, 1),
+    ] {
+        check_scan(&ScanPlan::layout_for(shape, dimension, run, warps).unwrap(), dimension);
+    }
+    // Warps along the dimension, and registers after them.
+    let strided = TileLayout::blocked(&[32, 64], &[1, 4], &[32, 1], &[1, 4], &[0, 1]).unwrap();
+    check_scan(&strided, 1);
 }
 
 #[test]

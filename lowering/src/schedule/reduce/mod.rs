@@ -8,6 +8,8 @@ mod normalize;
 mod simple;
 mod softmax;
 
+pub(super) use simple::{Combiner, extreme};
+
 use tenon_graph_dialect::Operator;
 use tenon_hw_dialect::{IntegerPredicate, Tile, TileBuilder};
 use tenon_ir::Value;

@@ -13,21 +13,26 @@ use crate::schedule::scalar::{self, Number, compute_type, register_type};
 
 /// Associative scalar code with its neutral element.
 #[derive(Clone, Copy)]
-pub(super) struct Combiner {
-    pub(super) function: Function,
-    pub(super) neutral: Number,
+pub(in crate::schedule) struct Combiner {
+    pub(in crate::schedule) function: Function,
+    pub(in crate::schedule) neutral: Number,
     /// Element type with its signedness.
-    pub(super) dtype: DType,
+    pub(in crate::schedule) dtype: DType,
 }
 
 impl Combiner {
-    pub(super) fn apply<'m>(self, code: Scalar<'m>, a: Value<'m>, b: Value<'m>) -> Result<Value<'m>, LoweringError> {
+    pub(in crate::schedule) fn apply<'m>(
+        self,
+        code: Scalar<'m>,
+        a: Value<'m>,
+        b: Value<'m>,
+    ) -> Result<Value<'m>, LoweringError> {
         scalar::apply(code, self.function, self.dtype, &[a, b])
     }
 }
 
 /// The least or greatest number of a type.
-fn extreme(dtype: DType, greatest: bool) -> Number {
+pub(in crate::schedule) fn extreme(dtype: DType, greatest: bool) -> Number {
     if dtype.is_float() {
         return Number::Float(if greatest { f64::INFINITY } else { f64::NEG_INFINITY });
     }
