@@ -194,6 +194,15 @@ impl Device {
         self.memory.read(p.0, offset, len)
     }
 
+    /// Treats bytes as never written again, as in a new allocation: a kernel that reads them is at fault. A word of four bytes is forgotten
+    /// where all of it lies inside. The host reads what was there.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when they do not lie inside.
+    pub fn forget(&mut self, p: DevicePointer, offset: u64, len: u64) -> Result<(), Error> {
+        self.memory.forget(p.0, offset, len)
+    }
+
     /// Runs a kernel to its end.
     ///
     /// # Errors

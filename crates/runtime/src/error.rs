@@ -64,26 +64,70 @@ pub enum RuntimeError {
         found: DType,
     },
     /// An input has another rank.
-    #[error("input `{name}` must have {} dimensions ({expected:?}), found {} ({found:?})", expected.len(), found.len())]
+    #[error("input `{name}` must have {rank} dimensions ({expected}), found {} ({found:?})", found.len())]
     InputRank {
         /// Name of the input.
         name: String,
+        /// Rank of the model.
+        rank: usize,
         /// Shape of the model.
-        expected: Vec<u64>,
+        expected: String,
         /// Shape given.
         found: Vec<usize>,
     },
     /// An input has another size along a dimension.
-    #[error("dimension {dimension} of input `{name}` must be {}, found {} (shape {found:?}, expected {expected:?})", expected[*dimension], found[*dimension])]
+    #[error("dimension {dimension} of input `{name}` must be {wanted}, found {} (shape {found:?}, expected {expected})", found[*dimension])]
     InputShape {
         /// Name of the input.
         name: String,
         /// The first dimension that differs.
         dimension: usize,
+        /// Its size in the model.
+        wanted: u64,
         /// Shape of the model.
-        expected: Vec<u64>,
+        expected: String,
         /// Shape given.
         found: Vec<usize>,
+    },
+    /// A dimension of an input is larger than the model was compiled for.
+    #[error("{place} is {found}, above the capacity {capacity} of `{extent}`")]
+    ExtentCapacity {
+        /// Which dimension of which input.
+        place: String,
+        /// Its extent in the plan.
+        extent: String,
+        /// The largest size.
+        capacity: u64,
+        /// Size given.
+        found: u64,
+    },
+    /// Dimensions of inputs that must agree do not.
+    #[error("{place} is {found}, but `{extent}` is {expected}: {because}")]
+    ExtentConflict {
+        /// Which dimension of which input.
+        place: String,
+        /// Its extent in the plan.
+        extent: String,
+        /// The extent's value.
+        expected: i64,
+        /// Where that comes from.
+        because: String,
+        /// Size given.
+        found: i64,
+    },
+    /// An expression of the plan has no usable value for the extents of a run.
+    #[error("{place}: `{expression}` is {value} for {extents}; {reason}")]
+    Size {
+        /// Where it stands.
+        place: String,
+        /// The expression.
+        expression: String,
+        /// Its value.
+        value: String,
+        /// The extents.
+        extents: String,
+        /// What it must be.
+        reason: String,
     },
     /// What a kernel wrote to an output is no value of its type.
     #[error("output `{name}`: {source}")]
@@ -128,6 +172,9 @@ impl RuntimeError {
             RuntimeError::InputRank { .. } => "E0714",
             RuntimeError::InputShape { .. } => "E0715",
             RuntimeError::Output { .. } => "E0716",
+            RuntimeError::ExtentCapacity { .. } => "E0717",
+            RuntimeError::ExtentConflict { .. } => "E0718",
+            RuntimeError::Size { .. } => "E0719",
             RuntimeError::Device(error) | RuntimeError::Step { source: error, .. } => error.code(),
         }
     }
@@ -148,6 +195,13 @@ impl RuntimeError {
                 "give a tensor of the expected shape, or compile the model for this one: `--shapes-from-inputs`"
                     .to_owned(),
             ),
+            RuntimeError::ExtentCapacity { .. } => {
+                Some("give a smaller tensor, or compile the model with a bucket that this one fits".to_owned())
+            }
+            RuntimeError::ExtentConflict { .. } => Some("give tensors whose shapes agree".to_owned()),
+            RuntimeError::Size { .. } => {
+                Some("build the plan anew from the model, or give inputs of other sizes".to_owned())
+            }
             RuntimeError::Output { .. } => Some("report this as an error of tenon, with the model".to_owned()),
             RuntimeError::Device(error) | RuntimeError::Step { source: error, .. } => error.help(),
         }

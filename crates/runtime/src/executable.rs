@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tenon_tensor::Tensor;
 
-use crate::plan::{LaunchPlan, TensorSlot};
+use crate::plan::{Expressions, LaunchPlan, TensorSlot};
 use crate::{PlanError, RuntimeError};
 
 /// A launch plan with the PTX and the weights that it uses.
@@ -15,6 +15,7 @@ pub struct Executable {
     plan: LaunchPlan,
     modules: Vec<String>,
     parameters: BTreeMap<String, Tensor>,
+    expressions: Expressions,
 }
 
 impl Executable {
@@ -35,7 +36,8 @@ impl Executable {
                 used.insert(slot.name.clone(), tensor);
             }
         }
-        Ok(Executable { plan, modules, parameters: used })
+        let expressions = Expressions::of(&plan);
+        Ok(Executable { plan, modules, parameters: used, expressions })
     }
 
     fn check_plan(plan: &LaunchPlan) -> Result<(), PlanError> {
@@ -57,11 +59,10 @@ impl Executable {
     pub fn parameters(&self) -> &BTreeMap<String, Tensor> {
         &self.parameters
     }
-}
 
-/// `f32[4, 8]`.
-pub(crate) fn describe(slot: &TensorSlot) -> String {
-    format!("{}{:?}", slot.dtype, slot.shape)
+    pub(crate) fn expressions(&self) -> &Expressions {
+        &self.expressions
+    }
 }
 
 fn check_parameter(slot: &TensorSlot, tensor: Option<&Tensor>) -> Result<(), RuntimeError> {
@@ -70,7 +71,7 @@ fn check_parameter(slot: &TensorSlot, tensor: Option<&Tensor>) -> Result<(), Run
         Some(tensor) => format!("{}{:?}", tensor.dtype(), tensor.shape()),
         None => "nothing".to_owned(),
     };
-    Err(RuntimeError::Parameter { name: slot.name.clone(), expected: describe(slot), found })
+    Err(RuntimeError::Parameter { name: slot.name.clone(), expected: slot.to_string(), found })
 }
 
 pub(crate) fn same_shape(expected: &[u64], found: &[usize]) -> bool {

@@ -1,16 +1,17 @@
 //! A compiled bucket on a device.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tenon_tensor::Tensor;
 
 use crate::RuntimeError;
+use crate::bind::{Extents, Resolved, ResolvedStep, bind, resolve};
 use crate::device::{
     Allocation, Counters, Device, DeviceError, DevicePointer, KernelArgument, KernelHandle, KernelLaunch, ModuleHandle,
     Placement, Stream,
 };
-use crate::executable::{Executable, describe, same_shape};
+use crate::executable::{Executable, same_shape};
 use crate::plan::{Argument, Launch, LaunchPlan, Operation, Place, PlanError, Step, TensorSlot};
 
 /// Weights on a device, shared by all instances that use them.
@@ -35,7 +36,7 @@ impl DeviceParameters {
 
     fn pointer(&self, slot: &TensorSlot) -> Result<DevicePointer, RuntimeError> {
         let wrong =
-            |found: String| RuntimeError::Parameter { name: slot.name.clone(), expected: describe(slot), found };
+            |found: String| RuntimeError::Parameter { name: slot.name.clone(), expected: slot.to_string(), found };
         match self.tensors.get(&slot.name) {
             Some((tensor, allocation)) if tensor.dtype() == slot.dtype && same_shape(&slot.shape, tensor.shape()) => {
                 Ok(allocation.pointer())
@@ -49,8 +50,10 @@ impl DeviceParameters {
 /// What a run gave.
 #[derive(Debug, Clone)]
 pub struct RunResult {
-    /// Outputs by name, in the model's order.
+    /// Outputs by name, in the model's order, in the shapes that they have for the extents of this run.
     pub outputs: Vec<(String, Tensor)>,
+    /// The extents of this run.
+    pub extents: BTreeMap<String, i64>,
     /// Launches, copies and fills together.
     pub launches: usize,
     /// What each step did, in order.
@@ -79,6 +82,8 @@ pub struct Instance {
     buffers: Vec<DevicePointer>,
     /// The kernel of each step that launches one.
     kernels: Vec<Option<KernelHandle>>,
+    /// The extents of the last run and what followed from them.
+    resolved: Option<(Extents, Arc<Resolved>)>,
     _modules: LoadedModules,
     _arena: Vec<Allocation>,
     _parameters: Arc<DeviceParameters>,
@@ -131,6 +136,7 @@ impl Instance {
             outputs,
             buffers,
             kernels,
+            resolved: None,
             _modules: modules,
             _arena: arena,
             _parameters: parameters,
@@ -144,57 +150,88 @@ impl Instance {
         self.executable.plan()
     }
 
-    /// Runs the plan. Inputs are found by name and checked before anything runs.
+    /// Runs the plan. Inputs are found by name and checked before anything runs; the extents of the plan follow from their shapes.
+    ///
+    /// Inputs lie dense in memory that has their capacity: row-major by the shapes given here. Outputs come back in the shapes that
+    /// their extents have.
     pub fn run(&mut self, inputs: &[(String, Tensor)]) -> Result<RunResult, RuntimeError> {
         let stream = Stream::default();
         let executable = Arc::clone(&self.executable);
         let plan = executable.plan();
-        let tensors = check_inputs(&plan.inputs, inputs)?;
+        let (tensors, extents) = bind(plan, executable.expressions(), inputs)?;
+        let resolved = self.resolve(&executable, &extents)?;
+        self.discard(plan)?;
         for (tensor, allocation) in tensors.iter().zip(&self.inputs) {
             self.device.upload(allocation.pointer(), tensor.bytes(), stream)?;
         }
         let mut steps = Vec::with_capacity(plan.steps.len());
-        for (index, step) in plan.steps.iter().enumerate() {
-            steps.push(self.step(index, step)?);
+        for (index, (step, numbers)) in plan.steps.iter().zip(&resolved.steps).enumerate() {
+            steps.push(self.step(index, step, numbers)?);
         }
         self.device.synchronize()?;
-        let outputs = plan
-            .outputs
-            .iter()
-            .zip(&self.outputs)
-            .map(|(slot, allocation)| self.download(slot, allocation))
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(RunResult { outputs, launches: plan.launch_count(), steps })
+        let mut outputs = Vec::with_capacity(plan.outputs.len());
+        for ((slot, allocation), shape) in plan.outputs.iter().zip(&self.outputs).zip(&resolved.outputs) {
+            outputs.push(self.download(slot, allocation, shape)?);
+        }
+        Ok(RunResult { outputs, extents, launches: plan.launch_count(), steps })
     }
 
-    fn download(&self, slot: &TensorSlot, allocation: &Allocation) -> Result<(String, Tensor), RuntimeError> {
+    /// What follows from extents; kept for the next run, which often has the same.
+    fn resolve(&mut self, executable: &Executable, extents: &Extents) -> Result<Arc<Resolved>, RuntimeError> {
+        if let Some((known, resolved)) = &self.resolved
+            && known == extents
+        {
+            return Ok(Arc::clone(resolved));
+        }
+        let resolved = Arc::new(resolve(executable.plan(), executable.expressions(), extents)?);
+        self.resolved = Some((extents.clone(), Arc::clone(&resolved)));
+        Ok(resolved)
+    }
+
+    /// Nothing of an earlier run may be read.
+    fn discard(&self, plan: &LaunchPlan) -> Result<(), DeviceError> {
+        for allocation in self.inputs.iter().chain(&self.outputs) {
+            self.device.discard(allocation.pointer(), allocation.bytes())?;
+        }
+        for (buffer, pointer) in plan.buffers.iter().zip(&self.buffers) {
+            self.device.discard(*pointer, buffer.bytes)?;
+        }
+        Ok(())
+    }
+
+    fn download(
+        &self,
+        slot: &TensorSlot,
+        allocation: &Allocation,
+        shape: &[usize],
+    ) -> Result<(String, Tensor), RuntimeError> {
         // The device holds as many bytes, so their number is no danger to the host.
-        let mut bytes = vec![0u8; allocation.bytes() as usize];
+        let mut bytes = vec![0u8; slot.bytes_of(shape).min(allocation.bytes()) as usize];
         self.device.download(allocation.pointer(), &mut bytes, Stream::default())?;
-        let shape = slot.shape.iter().map(|size| *size as usize).collect();
-        let tensor = Tensor::new(slot.dtype, shape, bytes)
+        let tensor = Tensor::new(slot.dtype, shape.to_vec(), bytes)
             .map_err(|source| RuntimeError::Output { name: slot.name.clone(), source })?;
         Ok((slot.name.clone(), tensor))
     }
 
-    fn step(&self, index: usize, step: &Step) -> Result<StepReport, RuntimeError> {
+    fn step(&self, index: usize, step: &Step, numbers: &ResolvedStep) -> Result<StepReport, RuntimeError> {
         let stream = Stream(step.stream);
         let mut entry = None;
         let mut what = step.operation.name();
-        let done = match &step.operation {
-            Operation::Launch(launch) => {
+        let done = match (&step.operation, numbers) {
+            (Operation::Launch(launch), ResolvedStep::Launch { grid, numbers }) => {
                 what = &launch.entry;
                 entry = Some(launch.entry.clone());
-                self.launch(index, launch, stream)
+                self.launch(index, launch, *grid, numbers, stream)
             }
-            Operation::Copy(copy) => self
-                .device
-                .copy(self.pointer(copy.source), self.pointer(copy.target), copy.bytes, stream)
-                .map(|()| None),
-            Operation::Memset(memset) => {
-                self.device.memset(self.pointer(memset.target), memset.byte, memset.bytes, stream).map(|()| None)
+            (Operation::Copy(copy), ResolvedStep::Bytes(bytes)) => {
+                self.device.copy(self.pointer(copy.source), self.pointer(copy.target), *bytes, stream).map(|()| None)
             }
-            other => {
+            (Operation::Memset(memset), ResolvedStep::Bytes(bytes)) => {
+                self.device.memset(self.pointer(memset.target), memset.byte, *bytes, stream).map(|()| None)
+            }
+            (Operation::Event(mark), _) => self.device.record_event(mark.event, stream).map(|()| None),
+            (Operation::Wait(mark), _) => self.device.wait_event(mark.event, stream).map(|()| None),
+            (other, _) => {
                 // An executable's plan holds nothing of the kind.
                 return Err(PlanError::unsupported(format!("step {index}"), format!("`{}`", other.name())).into());
             }
@@ -208,25 +245,29 @@ impl Instance {
         Ok(StepReport { operation: step.operation.name(), entry, source_nodes: step.source_nodes.clone(), counters })
     }
 
-    fn launch(&self, index: usize, launch: &Launch, stream: Stream) -> Result<Option<Counters>, DeviceError> {
+    fn launch(
+        &self,
+        index: usize,
+        launch: &Launch,
+        grid: [u32; 3],
+        numbers: &[i64],
+        stream: Stream,
+    ) -> Result<Option<Counters>, DeviceError> {
         let unsupported = |feature: String| DeviceError::Unsupported { device: self.device.name(), feature };
         let Some(kernel) = self.kernels.get(index).copied().flatten() else {
             return Err(unsupported(format!("the entry `{}`", launch.entry)));
         };
-        let mut grid = [1; 3];
-        for (axis, size) in launch.grid.iter().enumerate() {
-            grid[axis] = size
-                .as_number()
-                .and_then(|size| u32::try_from(size).ok())
-                .ok_or_else(|| unsupported(format!("the grid expression `{size}`")))?;
+        if grid.contains(&0) {
+            // No block, no work; devices take no such launch.
+            return Ok(None);
         }
+        let mut numbers = numbers.iter().copied();
         let arguments = launch
             .arguments
             .iter()
             .map(|argument| match argument {
-                Argument::Extent(value) => value
-                    .as_number()
-                    .and_then(|value| i64::try_from(value).ok())
+                Argument::Extent(value) => numbers
+                    .next()
                     .map(KernelArgument::I64)
                     .ok_or_else(|| unsupported(format!("the extent expression `{value}`"))),
                 Argument::TensorMap(_) => Err(unsupported("the argument `tensor_map`".to_owned())),
@@ -308,38 +349,4 @@ fn allocate_buffers(
         .collect::<Result<Vec<_>, DeviceError>>()?;
     let buffers = allocations.iter().map(Allocation::pointer).collect();
     Ok((allocations, buffers))
-}
-
-/// The tensor of each slot, in order.
-fn check_inputs<'a>(slots: &[TensorSlot], inputs: &'a [(String, Tensor)]) -> Result<Vec<&'a Tensor>, RuntimeError> {
-    let mut given: HashMap<&str, &Tensor> = HashMap::new();
-    for (name, tensor) in inputs {
-        if !slots.iter().any(|slot| slot.name == *name) {
-            let known: Vec<_> = slots.iter().map(|slot| format!("`{}`", slot.name)).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(RuntimeError::UnknownInput { name: name.clone(), known });
-        }
-        if given.insert(name, tensor).is_some() {
-            return Err(RuntimeError::DuplicateInput { name: name.clone() });
-        }
-    }
-    slots.iter().map(|slot| check_input(slot, given.get(slot.name.as_str()).copied())).collect()
-}
-
-fn check_input<'a>(slot: &TensorSlot, tensor: Option<&'a Tensor>) -> Result<&'a Tensor, RuntimeError> {
-    let name = slot.name.clone();
-    let Some(tensor) = tensor else {
-        return Err(RuntimeError::MissingInput { name, expected: describe(slot) });
-    };
-    if tensor.dtype() != slot.dtype {
-        return Err(RuntimeError::InputDType { name, expected: slot.dtype, found: tensor.dtype() });
-    }
-    let (expected, found) = (slot.shape.clone(), tensor.shape().to_vec());
-    if expected.len() != found.len() {
-        return Err(RuntimeError::InputRank { name, expected, found });
-    }
-    match expected.iter().zip(&found).position(|(a, b)| *a != *b as u64) {
-        Some(dimension) => Err(RuntimeError::InputShape { name, dimension, expected, found }),
-        None => Ok(tensor),
-    }
 }

@@ -2,11 +2,13 @@
 //!
 //! - [`plan`]: the launch plan as data, its stored form, its validation.
 //! - [`device`]: the trait of everything that executes plans, and the embedded simulator.
+//! - `bind`: from the shapes of a run's inputs to every number that a plan leaves open.
 //! - [`Executable`]: a plan with its PTX and weights. [`Instance`]: an executable on a device, to be run.
 //!
 //! Invariants: nothing runs before plan, weights and inputs have been found to fit; what a plan may hold and this runtime does not execute
 //! is refused by name, never skipped.
 
+mod bind;
 pub mod device;
 mod error;
 mod executable;

@@ -181,9 +181,9 @@ fn copies_fills_and_empty_tensors() {
     plan.outputs.push(TensorSlot::new("ones", DType::U8, &[5]));
     plan.outputs.push(TensorSlot::new("empty", DType::F32, &[0, 3]));
     plan.inputs.push(TensorSlot::new("nothing", DType::I64, &[2, 0]));
-    let copy = Copy { source: Place::Input(0), target: Place::Output(1), bytes: 128 };
+    let copy = Copy { source: Place::Input(0), target: Place::Output(1), bytes: 128.into() };
     plan.steps.push(Step::new(Operation::Copy(copy)));
-    plan.steps.push(Step::new(Operation::Memset(Memset { target: Place::Output(2), byte: 1, bytes: 5 })));
+    plan.steps.push(Step::new(Operation::Memset(Memset { target: Place::Output(2), byte: 1, bytes: 5.into() })));
     let nothing = Tensor::zeros(DType::I64, vec![2, 0]).unwrap();
     let inputs = [("nothing".to_owned(), nothing), ("x".to_owned(), x(2.0))];
     let result = instance(plan).unwrap().run(&inputs).unwrap();

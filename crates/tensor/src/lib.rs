@@ -1,8 +1,9 @@
-//! Element types, host tensors and `.npy` files.
+//! Element types, host tensors, `.npy` files, and expressions over named dimensions.
 //!
 //! This crate knows nothing of graphs, IR or devices: it is the vocabulary that the importer, the reference interpreter, the runtime
 //! and the command share when they speak of values.
 
+mod dim_expr;
 mod dtype;
 mod error;
 mod npy;
@@ -10,6 +11,7 @@ mod npy_header;
 mod scalar;
 mod tensor;
 
+pub use dim_expr::DimExpr;
 pub use dtype::{DType, NumberKind, UnknownDType};
 pub use error::{NpyError, TensorError};
 pub use npy::{read_npy, read_npy_as, read_npy_from, write_npy, write_npy_to};

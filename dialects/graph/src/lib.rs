@@ -12,16 +12,15 @@
 //! to fit until it is a number.
 
 mod check;
-mod dim_expr;
 mod error;
 mod operator;
 pub mod operators;
 mod tensor_type;
 
 pub use check::check;
-pub use dim_expr::DimExpr;
 pub use error::{ErrorKind, SemanticError};
 pub use operator::{Operator, OperatorKind};
+pub use tenon_tensor::DimExpr;
 pub use tensor_type::{Dim, TensorType, read_dim_expr, write_dim_expr};
 
 /// What `mlir-tblgen` writes about the dialect.

@@ -160,14 +160,15 @@ impl Reader<'_> {
             "hw.copy" => {
                 let [source, target] = op.operands()[..] else { return Err(wrong(op, "it must have two operands")) };
                 let bytes = bytes_of(&self.tensor(op, target)?).unwrap_or(0);
-                let copy = Copy { source: self.place(op, source)?, target: self.place(op, target)?, bytes };
+                let copy =
+                    Copy { source: self.place(op, source)?, target: self.place(op, target)?, bytes: bytes.into() };
                 self.step(op, Operation::Copy(copy));
             }
             "hw.memset" => {
                 let target = op.operand(0).ok_or_else(|| wrong(op, "it has no operand"))?;
                 let byte = u8::try_from(number(op, "byte")?).map_err(|_| wrong(op, "`byte` is above 255"))?;
                 let bytes = bytes_of(&self.tensor(op, target)?).unwrap_or(0);
-                let memset = Memset { target: self.place(op, target)?, byte, bytes };
+                let memset = Memset { target: self.place(op, target)?, byte, bytes: bytes.into() };
                 self.step(op, Operation::Memset(memset));
             }
             "hw.output" | "hw.return" => {}

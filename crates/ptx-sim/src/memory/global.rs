@@ -223,6 +223,25 @@ impl GlobalMemory {
         Ok(out)
     }
 
+    pub(crate) fn forget(&mut self, address: u64, offset: u64, len: u64) -> Result<(), Error> {
+        let (a, start) = self.host(address, offset, len)?;
+        let end = start + len;
+        // The last word of an allocation may be cut short; it lies inside when the allocation's end does.
+        let words = start.div_ceil(4)..if end == a.bytes { end.div_ceil(4) } else { end / 4 };
+        if words.is_empty() {
+            return Ok(());
+        }
+        let a = &mut self.allocations[split(address).0];
+        if a.complete {
+            a.complete = false;
+            a.written.iter_mut().for_each(|cell| *cell.get_mut() = u32::MAX);
+        }
+        for word in words {
+            *a.written[(word >> 5) as usize].get_mut() &= !(1 << (word & 31));
+        }
+        Ok(())
+    }
+
     /// Forgets who touched what; called when a launch begins.
     pub(crate) fn begin_launch(&mut self) {
         for a in &mut self.allocations {
@@ -496,6 +515,37 @@ impl Allocation {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn forgotten_words_are_unwritten() {
+        for (offset, len, expected) in [
+            (0, 18, [false; 5]),
+            (4, 14, [true, false, false, false, false]),
+            (5, 4, [true; 5]),
+            (3, 9, [true, false, false, true, true]),
+            (8, 0, [true; 5]),
+        ] {
+            // 18 bytes: the fifth word is cut short. Written at once, and in two parts.
+            for parts in [&[18][..], &[7, 11]] {
+                let mut memory = GlobalMemory::new(1 << 20);
+                let address = memory.allocate(18).unwrap();
+                let mut at = 0;
+                for part in parts {
+                    memory.write(address, at, &vec![1; *part]).unwrap();
+                    at += *part as u64;
+                }
+                memory.forget(address, offset, len).unwrap();
+                let (a, _) = memory.find(address, 18).unwrap();
+                assert_eq!([0, 1, 2, 3, 4].map(|word| a.is_written(word, 1)), expected, "{offset} {len}");
+                assert_eq!(memory.read(address, 0, 18).unwrap(), [1; 18]);
+                memory.write(address, 0, &[2; 18]).unwrap();
+                assert!(memory.find(address, 18).unwrap().0.is_written(0, 5));
+            }
+        }
+        let mut memory = GlobalMemory::new(1 << 20);
+        let address = memory.allocate(8).unwrap();
+        assert!(memory.forget(address, 4, 5).is_err());
+    }
 
     #[test]
     fn a_launch_begins_with_no_record_of_the_last_one() {

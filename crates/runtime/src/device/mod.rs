@@ -59,7 +59,7 @@ pub enum KernelArgument {
 pub struct KernelLaunch<'a> {
     /// The entry.
     pub kernel: KernelHandle,
-    /// Blocks along x, y, z.
+    /// Blocks along x, y, z; one at least.
     pub grid: [u32; 3],
     /// Threads along x, y, z.
     pub block: [u32; 3],
@@ -117,6 +117,18 @@ pub trait Device: Send + Sync {
 
     /// Fills device memory with a byte.
     fn memset(&self, target: DevicePointer, byte: u8, bytes: u64, stream: Stream) -> Result<(), DeviceError>;
+
+    /// Says that the contents of memory are of no use any more. A device that checks takes reads of them for errors until they are written
+    /// again; others do nothing.
+    fn discard(&self, _target: DevicePointer, _bytes: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Marks a point on a stream by a number; a mark of the same number is replaced.
+    fn record_event(&self, event: u32, stream: Stream) -> Result<(), DeviceError>;
+
+    /// Lets later work of a stream wait for a mark that has been recorded.
+    fn wait_event(&self, event: u32, stream: Stream) -> Result<(), DeviceError>;
 
     /// Launches a kernel. A device that counts gives the counters of the launch, and has then completed it.
     fn launch(&self, launch: &KernelLaunch<'_>, stream: Stream) -> Result<Option<Counters>, DeviceError>;

@@ -1,6 +1,6 @@
 //! The embedded simulator as a device.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenon_ptx_sim::{Argument, Checks, Counters, LaunchConfig, Module};
@@ -53,6 +53,8 @@ struct State {
     allocations: BTreeMap<u64, (tenon_ptx_sim::DevicePointer, u64)>,
     modules: HashMap<u64, LoadedModule>,
     next_module: u64,
+    /// Events that were recorded.
+    events: HashSet<u32>,
 }
 
 struct LoadedModule {
@@ -76,6 +78,7 @@ impl SimulatorDevice {
             allocations: BTreeMap::new(),
             modules: HashMap::new(),
             next_module: 0,
+            events: HashSet::new(),
         };
         SimulatorDevice { options, state: Mutex::new(state) }
     }
@@ -226,6 +229,25 @@ impl Device for SimulatorDevice {
             done += part;
         }
         Ok(())
+    }
+
+    fn discard(&self, target: DevicePointer, bytes: u64) -> Result<(), DeviceError> {
+        let mut state = self.lock();
+        let (allocation, offset) = self.find(&state, target, bytes)?;
+        Ok(state.device.forget(allocation, offset, bytes)?)
+    }
+
+    fn record_event(&self, event: u32, _stream: Stream) -> Result<(), DeviceError> {
+        self.lock().events.insert(event);
+        Ok(())
+    }
+
+    fn wait_event(&self, event: u32, _stream: Stream) -> Result<(), DeviceError> {
+        // All work is done when its call returns, so that there is nothing to wait for.
+        match self.lock().events.contains(&event) {
+            true => Ok(()),
+            false => Err(self.access(format!("event {event} was never recorded"))),
+        }
     }
 
     fn launch(&self, launch: &KernelLaunch<'_>, _stream: Stream) -> Result<Option<Counters>, DeviceError> {

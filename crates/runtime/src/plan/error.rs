@@ -70,7 +70,7 @@ impl PlanError {
                 }
                 PlanError::Version(_) => "build the plan anew with the version of tenon that runs it",
                 PlanError::Unsupported { .. } => {
-                    "compile the model for fixed shapes and without control flow on the host, or use a newer runtime"
+                    "compile the model without control flow on the host, or use a newer runtime"
                 }
             }
             .to_owned(),

@@ -1,8 +1,13 @@
 //! Numbers that may depend on extents.
 
-use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
 
-/// A number, or an expression over extents that are known when the plan runs (`"ceildiv(batch * seq, 128)"`).
+use serde::{Deserialize, Serialize};
+use tenon_tensor::DimExpr;
+
+use crate::plan::{Argument, LaunchPlan, Operation, TensorSlot};
+
+/// A number, or an expression over the plan's extents in the text form of [`DimExpr`]: `"floordiv(batch*seq+127,128)"`.
 ///
 /// Serialises as a JSON number or string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,11 +27,36 @@ impl Expr {
             Expr::Text(_) => None,
         }
     }
+
+    /// The expression; `None`: a number above `i64::MAX`, or a text that is none.
+    pub fn parse(&self) -> Option<DimExpr> {
+        match self {
+            Expr::Number(value) => i64::try_from(*value).ok().map(DimExpr::constant),
+            Expr::Text(text) => DimExpr::parse(text),
+        }
+    }
+
+    /// The extent that the text names, where it is a bare name.
+    pub fn as_symbol(&self) -> Option<String> {
+        match self {
+            Expr::Number(_) => None,
+            Expr::Text(_) => self.parse()?.as_symbol().map(str::to_owned),
+        }
+    }
 }
 
 impl From<u64> for Expr {
     fn from(value: u64) -> Self {
         Expr::Number(value)
+    }
+}
+
+impl From<&DimExpr> for Expr {
+    fn from(expression: &DimExpr) -> Self {
+        match expression.as_constant().and_then(|value| u64::try_from(value).ok()) {
+            Some(value) => Expr::Number(value),
+            None => Expr::Text(expression.to_string()),
+        }
     }
 }
 
@@ -36,5 +66,96 @@ impl std::fmt::Display for Expr {
             Expr::Number(value) => value.fmt(f),
             Expr::Text(text) => text.fmt(f),
         }
+    }
+}
+
+/// The expressions of a plan, each text once, ready to be evaluated.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Expressions {
+    indices: HashMap<String, usize>,
+    list: Vec<DimExpr>,
+}
+
+impl Expressions {
+    /// Those of a valid plan that a run evaluates; texts that are no expressions are left out.
+    pub(crate) fn of(plan: &LaunchPlan) -> Self {
+        let mut expressions = Expressions::default();
+        let slots = plan.inputs.iter().chain(&plan.outputs);
+        slots.filter_map(|slot| slot.extents.as_ref()).flatten().for_each(|expression| expressions.add(expression));
+        for step in &plan.steps {
+            match &step.operation {
+                Operation::Launch(launch) => {
+                    launch.grid.iter().for_each(|size| expressions.add(size));
+                    for argument in &launch.arguments {
+                        if let Argument::Extent(extent) = argument {
+                            expressions.add(extent);
+                        }
+                    }
+                }
+                Operation::Copy(copy) => expressions.add(&copy.bytes),
+                Operation::Memset(memset) => expressions.add(&memset.bytes),
+                _ => {}
+            }
+        }
+        expressions
+    }
+
+    fn add(&mut self, expression: &Expr) {
+        if let Expr::Text(text) = expression
+            && !self.indices.contains_key(text)
+            && let Some(parsed) = DimExpr::parse(text)
+        {
+            self.indices.insert(text.clone(), self.list.len());
+            self.list.push(parsed);
+        }
+    }
+
+    /// The value of each for values of all extents.
+    pub(crate) fn evaluate(&self, extents: &BTreeMap<String, i64>) -> Values<'_> {
+        let lookup = |name: &str| extents.get(name).copied();
+        Values { indices: &self.indices, values: self.list.iter().map(|one| one.evaluate(&lookup)).collect() }
+    }
+}
+
+/// Expressions evaluated.
+pub(crate) struct Values<'a> {
+    indices: &'a HashMap<String, usize>,
+    values: Vec<Option<i64>>,
+}
+
+impl Values<'_> {
+    /// The value; `None` when it leaves i64.
+    pub(crate) fn get(&self, expression: &Expr) -> Option<i64> {
+        match expression {
+            Expr::Number(value) => i64::try_from(*value).ok(),
+            Expr::Text(text) => *self.values.get(*self.indices.get(text)?)?,
+        }
+    }
+}
+
+impl TensorSlot {
+    /// The extent of a dimension: its capacity where nothing else is said.
+    pub fn extent(&self, dimension: usize) -> Expr {
+        let stated = self.extents.as_ref().and_then(|extents| extents.get(dimension)).cloned();
+        stated.unwrap_or_else(|| Expr::Number(self.shape.get(dimension).copied().unwrap_or(0)))
+    }
+}
+
+impl LaunchPlan {
+    /// The largest value that each extent may have: the least capacity of the input dimensions that are bare that extent. An extent that no
+    /// input has is left out.
+    pub fn extent_capacities(&self) -> BTreeMap<String, u64> {
+        let mut capacities = BTreeMap::new();
+        for slot in &self.inputs {
+            for (extent, capacity) in slot.extents.iter().flatten().zip(&slot.shape) {
+                if let Some(name) = extent.as_symbol() {
+                    capacities
+                        .entry(name)
+                        .and_modify(|known: &mut u64| *known = (*known).min(*capacity))
+                        .or_insert(*capacity);
+                }
+            }
+        }
+        capacities
     }
 }

@@ -6,6 +6,8 @@
 //!
 //! Invariants of a valid plan:
 //! - every index is in range, every name within its list unique;
+//! - every expression is one over the plan's extents, every extent is that of an input's dimension, and with all extents at their
+//!   capacities no value is larger than its memory;
 //! - buffers lie inside the arena, aligned, and no two whose lifetimes meet overlap;
 //! - a step uses a buffer only between its first and last step, and never writes an input or a parameter by copy or fill;
 //! - every output that has elements is the target of a step.
@@ -23,7 +25,9 @@ mod tests;
 
 pub use error::PlanError;
 pub use expression::Expr;
+pub(crate) use expression::{Expressions, Values};
 pub use schema::{
     Argument, Buffer, Conditional, Copy, EventMark, HostCall, Launch, LaunchPlan, Loop, MemoryKind, Memset, Operation,
     Place, SCHEMA_VERSION, StateTransfer, Step, TensorMap, TensorSlot,
 };
+pub(crate) use validate::MAX_GRID;

@@ -24,7 +24,7 @@ pub struct LaunchPlan {
     /// Size of the pinned host arena that pinned buffers lie in.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pinned_arena_bytes: u64,
-    /// Names of extents that expressions may use, given with each run.
+    /// Names of extents that expressions may use. Each is the extent of an input's dimension, and known when that input is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extents: Vec<String>,
     /// Tensors that the caller gives, in the model's order.
@@ -54,9 +54,9 @@ pub struct TensorSlot {
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// Capacity of each dimension; memory is row-major.
+    /// Capacity of each dimension; memory is sized by it.
     pub shape: Vec<u64>,
-    /// Extent of each dimension; absent: the capacity.
+    /// Extent of each dimension; absent: the capacity. Values are dense, row-major by their extents, from the beginning of the memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extents: Option<Vec<Expr>>,
 }
@@ -267,7 +267,7 @@ pub struct TensorMap {
     pub swizzle: u32,
 }
 
-/// A copy of one whole place to another.
+/// A copy of one place to another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copy {
@@ -275,11 +275,11 @@ pub struct Copy {
     pub source: Place,
     /// Written.
     pub target: Place,
-    /// Size of both.
-    pub bytes: u64,
+    /// A number: the size of both. An expression: the bytes that the value has by its extents, from the beginning of both.
+    pub bytes: Expr,
 }
 
-/// A fill of one whole place.
+/// A fill of one place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memset {
@@ -287,8 +287,8 @@ pub struct Memset {
     pub target: Place,
     /// The value of each byte.
     pub byte: u8,
-    /// Size of the place.
-    pub bytes: u64,
+    /// A number: the size of the place. An expression: the bytes that the value has by its extents.
+    pub bytes: Expr,
 }
 
 /// A mark on a stream.

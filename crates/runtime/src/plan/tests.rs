@@ -72,10 +72,12 @@ fn every_operation_round_trips() {
     let mut plan = sample();
     let (source, target) = (Place::Input(0), Place::Output(0));
     plan.extents.push("batch".into());
+    plan.inputs
+        .push(TensorSlot { extents: Some(vec![Expr::Text("batch".into())]), ..TensorSlot::new("b", DType::F32, &[4]) });
     plan.states.push(TensorSlot::new("cache", DType::F32, &[4, 8]));
-    let copy = Operation::Copy(Copy { source, target, bytes: 128 });
+    let copy = Operation::Copy(Copy { source, target, bytes: 128.into() });
     let event = || EventMark { event: 3 };
-    let body = vec![Step::new(Operation::Memset(Memset { target, byte: 0, bytes: 128 }))];
+    let body = vec![Step::new(Operation::Memset(Memset { target, byte: 0, bytes: 128.into() }))];
     for operation in [
         copy,
         Operation::Event(event()),
@@ -88,7 +90,7 @@ fn every_operation_round_trips() {
     ] {
         plan.steps.push(Step::new(operation));
     }
-    launch_of(&mut plan, 1).grid[0] = Expr::Text("ceildiv(batch, 4)".into());
+    launch_of(&mut plan, 1).grid[0] = Expr::Text("floordiv(batch+3,4)".into());
     launch_of(&mut plan, 1).cluster = Some([2, 1, 1]);
     launch_of(&mut plan, 1).arguments.push(Argument::Extent(Expr::Text("batch".into())));
     launch_of(&mut plan, 1).arguments.push(Argument::TensorMap(TensorMap {
@@ -133,17 +135,58 @@ fn wrong_structure_is_refused() {
     assert_eq!(code(|plan| launch_of(plan, 0).cluster = Some([4, 4, 4])), "E0703");
     let step = |operation| move |plan: &mut LaunchPlan| plan.steps.push(Step::new(operation));
     let (input, output) = (Place::Input(0), Place::Output(0));
-    assert_eq!(code(step(Operation::Copy(Copy { source: input, target: output, bytes: 4 }))), "E0703");
-    assert_eq!(code(step(Operation::Copy(Copy { source: output, target: input, bytes: 128 }))), "E0703");
-    assert_eq!(code(step(Operation::Copy(Copy { source: output, target: output, bytes: 128 }))), "E0703");
-    assert_eq!(code(step(Operation::Memset(Memset { target: Place::Parameter(0), byte: 0, bytes: 32 }))), "E0703");
-    assert_eq!(code(step(Operation::Memset(Memset { target: output, byte: 0, bytes: 129 }))), "E0703");
+    assert_eq!(code(step(Operation::Copy(Copy { source: input, target: output, bytes: 4.into() }))), "E0703");
+    assert_eq!(code(step(Operation::Copy(Copy { source: output, target: input, bytes: 128.into() }))), "E0703");
+    assert_eq!(code(step(Operation::Copy(Copy { source: output, target: output, bytes: 128.into() }))), "E0703");
+    assert_eq!(
+        code(step(Operation::Memset(Memset { target: Place::Parameter(0), byte: 0, bytes: 32.into() }))),
+        "E0703"
+    );
+    assert_eq!(code(step(Operation::Memset(Memset { target: output, byte: 0, bytes: 129.into() }))), "E0703");
     assert_eq!(code(step(Operation::Wait(EventMark { event: 0 }))), "E0703");
     assert_eq!(code(step(Operation::StateRead(StateTransfer { state: 0, place: output }))), "E0703");
     let nested = (0..40).fold(Vec::new(), |then, _| {
         vec![Step::new(Operation::If(Conditional { predicate: input, then, otherwise: Vec::new() }))]
     });
     assert_eq!(code(|plan| plan.steps.extend(nested)), "E0703");
+}
+
+#[test]
+fn wrong_expressions_are_refused() {
+    let text = |text: &str| Expr::Text(text.to_owned());
+    // `n` is the extent of the input's rows, 4 at most.
+    let message = |change: &dyn Fn(&mut LaunchPlan)| {
+        let mut plan = sample();
+        plan.extents.push("n".into());
+        plan.inputs[0].extents = Some(vec![text("n"), 8.into()]);
+        plan.validate().unwrap();
+        change(&mut plan);
+        let error = plan.validate().unwrap_err();
+        assert_eq!(error.code(), "E0703");
+        error.to_string()
+    };
+    let grid = |expression: &str| message(&|plan| launch_of(plan, 0).grid[1] = text(expression));
+    assert!(grid("n+").contains("`n+` is no expression"));
+    assert!(grid("n+m").contains("`m` in `n+m` is no extent of the plan"));
+    assert!(grid("n-5").contains("a grid of n-5 blocks along axis 1"));
+    assert!(grid("n*65536").contains("a grid of n*65536 blocks along axis 1"));
+    assert!(grid("n*9000000000000000000").contains("leaves the range of i64"));
+    assert!(grid(&format!("n{}", "+n".repeat(3000))).contains("an expression of 6001 bytes"));
+    let extent = |expression: &str| message(&|plan| plan.outputs[0].extents = Some(vec![text(expression), 8.into()]));
+    assert!(extent("n+1").contains("extent `n+1`, which reaches 5, is outside the capacity 4"));
+    assert!(extent("n-5").contains("outside the capacity"));
+    assert!(message(&|plan| plan.extents.push("m".into())).contains("extent `m`"));
+    let input = |plan: &mut LaunchPlan| plan.inputs[0].extents = Some(vec![text("n"), text("n+5")]);
+    assert!(message(&input).contains("input `x` of the launch plan: extent `n+5`, which reaches 9,"));
+    let copy = |bytes: &str| {
+        let bytes = text(bytes);
+        message(&|plan| {
+            let (source, target) = (Place::Input(0), Place::Output(0));
+            plan.steps.push(Step::new(Operation::Copy(Copy { source, target, bytes: bytes.clone() })));
+        })
+    };
+    assert!(copy("32*n+1").contains("a copy of 32*n+1 bytes from 128 bytes to 128 bytes"));
+    assert!(copy("32*n-129").contains("a copy of"));
 }
 
 #[test]
@@ -176,17 +219,14 @@ fn what_the_executor_lacks_is_refused_by_name() {
     };
     let place = Place::Input(0);
     let push = |operation: Operation| refused(&move |plan| plan.steps.push(Step::new(operation.clone())));
-    assert!(push(Operation::Event(EventMark { event: 0 })).contains("`event`"));
     assert!(push(Operation::If(Conditional { predicate: place, then: vec![], otherwise: vec![] })).contains("`if`"));
     assert!(push(Operation::While(Loop { predicate: place, body: vec![], limit: None })).contains("`while`"));
     let call = HostCall { callee: "f".into(), reads: vec![], writes: vec![] };
     assert!(push(Operation::HostCall(call)).contains("`host_call`"));
     assert!(refused(&|plan| plan.states.push(TensorSlot::new("s", DType::F32, &[1]))).contains("`states`"));
-    assert!(refused(&|plan| plan.extents.push("batch".into())).contains("`batch`"));
     assert!(refused(&|plan| plan.steps[1].stream = 1).contains("stream 1"));
     assert!(refused(&|plan| launch_of(plan, 0).cluster = Some([2, 1, 1])).contains("`cluster`"));
-    assert!(refused(&|plan| launch_of(plan, 0).grid[0] = Expr::Text("n".into())).contains("grid expression `n`"));
-    assert!(refused(&|plan| plan.inputs[0].extents = Some(vec![1.into(), 1.into()])).contains("`extents`"));
+    assert!(refused(&|plan| plan.parameters[0].extents = Some(vec![1.into()])).contains("`extents`"));
     assert!(
         refused(&|plan| {
             plan.pinned_arena_bytes = 128;

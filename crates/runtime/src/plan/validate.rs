@@ -1,6 +1,6 @@
 //! Validation of a plan.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::plan::lifetime::find_overlap;
 use crate::plan::schema::tensor_bytes;
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 16;
 /// Longest expression, in bytes.
 const MAX_EXPRESSION: usize = 1 << 12;
 /// Grid limits of every architecture (CUDA C++ programming guide, compute capabilities).
-const MAX_GRID: [u64; 3] = [(1 << 31) - 1, 65_535, 65_535];
+pub(crate) const MAX_GRID: [u64; 3] = [(1 << 31) - 1, 65_535, 65_535];
 /// Block limits of every architecture.
 const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 /// Threads of a block.
@@ -54,6 +54,7 @@ impl LaunchPlan {
             }
         }
         self.unique("extent", self.extents.iter().map(String::as_str))?;
+        let extents = self.largest_extents()?;
         for (kind, slots) in [
             ("input", &self.inputs),
             ("parameter", &self.parameters),
@@ -62,11 +63,11 @@ impl LaunchPlan {
         ] {
             self.unique(kind, slots.iter().map(|slot| slot.name.as_str()))?;
             for slot in slots {
-                self.slot(kind, slot)?;
+                self.slot(kind, slot, &extents)?;
             }
         }
         self.buffers()?;
-        let mut walk = Walk { plan: self, written: HashSet::new(), events: HashSet::new(), step: 0 };
+        let mut walk = Walk { plan: self, extents, written: HashSet::new(), events: HashSet::new(), step: 0 };
         for (index, step) in self.steps.iter().enumerate() {
             walk.step = index;
             walk.step(step, 0)?;
@@ -89,7 +90,23 @@ impl LaunchPlan {
         Ok(())
     }
 
-    fn slot(&self, kind: &str, slot: &TensorSlot) -> Result<(), PlanError> {
+    /// The capacity of each extent; an extent that no input has is refused, since no run would know it.
+    fn largest_extents(&self) -> Result<BTreeMap<String, i64>, PlanError> {
+        let mut capacities = self.extent_capacities();
+        let mut largest = BTreeMap::new();
+        for name in &self.extents {
+            let place = || format!("extent `{name}`");
+            let Some(capacity) = capacities.remove(name) else {
+                return Err(PlanError::structure(place(), "it is the extent of no input's dimension"));
+            };
+            let capacity = i64::try_from(capacity)
+                .map_err(|_| PlanError::structure(place(), format!("its capacity {capacity} does not fit i64")))?;
+            largest.insert(name.clone(), capacity);
+        }
+        Ok(largest)
+    }
+
+    fn slot(&self, kind: &str, slot: &TensorSlot, largest: &BTreeMap<String, i64>) -> Result<(), PlanError> {
         let place = || format!("{kind} `{}`", slot.name);
         if slot.shape.len() > MAX_RANK {
             return Err(PlanError::structure(place(), format!("rank {} is above {MAX_RANK}", slot.shape.len())));
@@ -108,12 +125,13 @@ impl LaunchPlan {
                 ));
             }
             for (extent, capacity) in extents.iter().zip(&slot.shape) {
-                expression(extent, &place)?;
-                if extent.as_number().is_some_and(|extent| extent > *capacity) {
-                    return Err(PlanError::structure(
-                        place(),
-                        format!("extent {extent} is above the capacity {capacity}"),
-                    ));
+                // What is too large with all extents at their capacities could never be run in full.
+                let value = at_capacity(extent, largest, &place)?;
+                if u64::try_from(value).map_or(true, |value| value > *capacity) {
+                    let reached =
+                        if extent.as_number().is_some() { String::new() } else { format!(", which reaches {value},") };
+                    let message = format!("extent `{extent}`{reached} is outside the capacity {capacity}");
+                    return Err(PlanError::structure(place(), message));
                 }
             }
         }
@@ -176,18 +194,35 @@ impl LaunchPlan {
     }
 }
 
-fn expression(expression: &Expr, place: &dyn Fn() -> String) -> Result<(), PlanError> {
-    match expression {
-        Expr::Text(text) if text.is_empty() || text.len() > MAX_EXPRESSION => {
-            Err(PlanError::structure(place(), format!("an expression of {} bytes", text.len())))
+/// The value of an expression with all extents at their capacities; refuses what is no expression over them.
+fn at_capacity(
+    expression: &Expr,
+    largest: &BTreeMap<String, i64>,
+    place: &dyn Fn() -> String,
+) -> Result<i64, PlanError> {
+    let wrong = |message: String| PlanError::structure(place(), message);
+    let parsed = match expression {
+        Expr::Number(value) => {
+            return i64::try_from(*value).map_err(|_| wrong(format!("the number {value} does not fit i64")));
         }
-        _ => Ok(()),
+        Expr::Text(text) if text.len() > MAX_EXPRESSION => {
+            return Err(wrong(format!("an expression of {} bytes", text.len())));
+        }
+        Expr::Text(text) => expression.parse().ok_or_else(|| wrong(format!("`{text}` is no expression")))?,
+    };
+    if let Some(name) = parsed.symbols().into_iter().find(|name| !largest.contains_key(name)) {
+        return Err(wrong(format!("`{name}` in `{expression}` is no extent of the plan")));
     }
+    parsed
+        .evaluate(&|name| largest.get(name).copied())
+        .ok_or_else(|| wrong(format!("`{expression}` leaves the range of i64")))
 }
 
 /// State of the walk over steps.
 struct Walk<'a> {
     plan: &'a LaunchPlan,
+    /// Extents at their capacities.
+    extents: BTreeMap<String, i64>,
     /// Places that some step may have written.
     written: HashSet<Place>,
     events: HashSet<u32>,
@@ -214,14 +249,15 @@ impl Walk<'_> {
             Operation::Copy(copy) => {
                 let source = self.read(copy.source)?;
                 let target = self.write(copy.target)?;
-                if source != copy.bytes || target != copy.bytes || copy.source == copy.target {
+                if !self.moves(&copy.bytes, source)? || !self.moves(&copy.bytes, target)? || copy.source == copy.target
+                {
                     return self.wrong(format!("a copy of {} bytes from {source} bytes to {target} bytes", copy.bytes));
                 }
                 Ok(())
             }
             Operation::Memset(memset) => {
                 let target = self.write(memset.target)?;
-                if target != memset.bytes {
+                if !self.moves(&memset.bytes, target)? {
                     return self.wrong(format!("a fill of {} bytes of {target} bytes", memset.bytes));
                 }
                 Ok(())
@@ -263,6 +299,16 @@ impl Walk<'_> {
                 self.state(transfer.state, bytes)
             }
         }
+    }
+
+    fn largest(&self, expression: &Expr) -> Result<i64, PlanError> {
+        at_capacity(expression, &self.extents, &|| self.here())
+    }
+
+    /// Whether so many bytes are the whole place, or where they depend on extents, fit it.
+    fn moves(&self, bytes: &Expr, place: u64) -> Result<bool, PlanError> {
+        let largest = u64::try_from(self.largest(bytes)?);
+        Ok(largest.is_ok_and(|largest| if bytes.as_number().is_some() { largest == place } else { largest <= place }))
     }
 
     fn body(&mut self, steps: &[Step], depth: usize) -> Result<(), PlanError> {
@@ -315,10 +361,11 @@ impl Walk<'_> {
         if launch.entry.is_empty() {
             return self.wrong("a launch without an entry");
         }
-        let place = || self.here();
         for (axis, size) in launch.grid.iter().enumerate() {
-            expression(size, &place)?;
-            if size.as_number().is_some_and(|size| size == 0 || size > MAX_GRID[axis]) {
+            let largest = u64::try_from(self.largest(size)?);
+            // An extent of 0 may leave no block; a number is a block at least.
+            let least = u64::from(size.as_number().is_some());
+            if !largest.is_ok_and(|largest| (least..=MAX_GRID[axis]).contains(&largest)) {
                 return self.wrong(format!("a grid of {size} blocks along axis {axis}"));
             }
         }
@@ -343,10 +390,7 @@ impl Walk<'_> {
         for argument in &launch.arguments {
             match argument {
                 Argument::Extent(extent) => {
-                    expression(extent, &place)?;
-                    if extent.as_number().is_some_and(|value| i64::try_from(value).is_err()) {
-                        return self.wrong(format!("extent {extent} does not fit i64"));
-                    }
+                    self.largest(extent)?;
                 }
                 Argument::TensorMap(map) => self.tensor_map(map)?,
                 _ => {}
@@ -368,6 +412,6 @@ impl Walk<'_> {
         if !fits || map.tile.iter().any(|size| !(1..=256).contains(size)) || ![0, 32, 64, 128].contains(&map.swizzle) {
             return self.wrong("a tensor map whose lists do not fit");
         }
-        map.sizes.iter().chain(&map.strides).try_for_each(|size| expression(size, &|| self.here()))
+        map.sizes.iter().chain(&map.strides).try_for_each(|size| self.largest(size).map(drop))
     }
 }

@@ -1,0 +1,277 @@
+//! From the inputs of a run to every number that its plan leaves open: extents, grids, arguments, sizes of copies, shapes of outputs.
+//!
+//! Pure: nothing of a device is known here. Everything is known, and found to fit, before anything runs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tenon_tensor::{Tensor, byte_count};
+
+use crate::RuntimeError;
+use crate::plan::{Argument, Expr, Expressions, Launch, LaunchPlan, MAX_GRID, Operation, TensorSlot, Values};
+
+/// Extents by name.
+pub(crate) type Extents = BTreeMap<String, i64>;
+
+/// A plan with all extents known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// The numbers of each step.
+    pub(crate) steps: Vec<ResolvedStep>,
+    /// Shape of each output.
+    pub(crate) outputs: Vec<Vec<usize>>,
+}
+
+/// What a step leaves open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ResolvedStep {
+    /// A launch.
+    Launch {
+        /// Blocks along x, y, z; 0 where there is nothing to do.
+        grid: [u32; 3],
+        /// The numbers among the arguments, in order.
+        numbers: Vec<i64>,
+    },
+    /// Bytes of a copy or fill.
+    Bytes(u64),
+    /// Nothing.
+    Fixed,
+}
+
+/// The tensor of each input, in the plan's order, and the extents that follow from their shapes.
+pub(crate) fn bind<'a>(
+    plan: &LaunchPlan,
+    expressions: &Expressions,
+    inputs: &'a [(String, Tensor)],
+) -> Result<(Vec<&'a Tensor>, Extents), RuntimeError> {
+    let tensors = find_tensors(&plan.inputs, inputs)?;
+    let mut extents = Extents::new();
+    let mut origins: HashMap<String, String> = HashMap::new();
+    for (slot, tensor) in plan.inputs.iter().zip(&tensors) {
+        for (dimension, size) in tensor.shape().iter().enumerate() {
+            let extent = slot.extent(dimension);
+            check_capacity(slot, dimension, *size, &extent)?;
+            let Some(name) = extent.as_symbol() else { continue };
+            // Capacities are below i64::MAX, or the plan would be too large to address.
+            let value = i64::try_from(*size).unwrap_or(i64::MAX);
+            let here = format!("dimension {dimension} of input `{}`", slot.name);
+            match extents.get(&name) {
+                None => {
+                    extents.insert(name.clone(), value);
+                    origins.insert(name, here);
+                }
+                Some(known) if *known == value => {}
+                Some(known) => {
+                    let because = format!("{} has", origins.get(&name).map_or("another", String::as_str));
+                    return Err(RuntimeError::ExtentConflict {
+                        place: here,
+                        extent: name,
+                        expected: *known,
+                        because,
+                        found: value,
+                    });
+                }
+            }
+        }
+    }
+    check_derived(&plan.inputs, &tensors, &expressions.evaluate(&extents), &extents)?;
+    Ok((tensors, extents))
+}
+
+/// Finds each input by name and checks element type, rank, and the dimensions of fixed size.
+fn find_tensors<'a>(slots: &[TensorSlot], inputs: &'a [(String, Tensor)]) -> Result<Vec<&'a Tensor>, RuntimeError> {
+    let mut given: HashMap<&str, &Tensor> = HashMap::new();
+    for (name, tensor) in inputs {
+        if !slots.iter().any(|slot| slot.name == *name) {
+            let known: Vec<_> = slots.iter().map(|slot| format!("`{}`", slot.name)).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(RuntimeError::UnknownInput { name: name.clone(), known });
+        }
+        if given.insert(name, tensor).is_some() {
+            return Err(RuntimeError::DuplicateInput { name: name.clone() });
+        }
+    }
+    slots.iter().map(|slot| check_tensor(slot, given.get(slot.name.as_str()).copied())).collect()
+}
+
+fn check_tensor<'a>(slot: &TensorSlot, tensor: Option<&'a Tensor>) -> Result<&'a Tensor, RuntimeError> {
+    let name = slot.name.clone();
+    let Some(tensor) = tensor else {
+        return Err(RuntimeError::MissingInput { name, expected: slot.to_string() });
+    };
+    if tensor.dtype() != slot.dtype {
+        return Err(RuntimeError::InputDType { name, expected: slot.dtype, found: tensor.dtype() });
+    }
+    let found = tensor.shape().to_vec();
+    if slot.shape.len() != found.len() {
+        return Err(RuntimeError::InputRank { name, rank: slot.shape.len(), expected: slot.shape_text(), found });
+    }
+    for (dimension, size) in found.iter().enumerate() {
+        if let Some(wanted) = slot.extent(dimension).as_number()
+            && wanted != *size as u64
+        {
+            let expected = slot.shape_text();
+            return Err(RuntimeError::InputShape { name, dimension, wanted, expected, found });
+        }
+    }
+    Ok(tensor)
+}
+
+fn check_capacity(slot: &TensorSlot, dimension: usize, size: usize, extent: &Expr) -> Result<(), RuntimeError> {
+    let capacity = slot.shape[dimension];
+    if size as u64 <= capacity {
+        return Ok(());
+    }
+    let place = format!("dimension {dimension} of input `{}`", slot.name);
+    Err(RuntimeError::ExtentCapacity { place, extent: extent.to_string(), capacity, found: size as u64 })
+}
+
+/// Checks the dimensions of inputs whose extent follows from those of others.
+fn check_derived(
+    slots: &[TensorSlot],
+    tensors: &[&Tensor],
+    values: &Values<'_>,
+    extents: &Extents,
+) -> Result<(), RuntimeError> {
+    for (slot, tensor) in slots.iter().zip(tensors) {
+        for (dimension, size) in tensor.shape().iter().enumerate() {
+            let extent = slot.extent(dimension);
+            if extent.as_number().is_some() || extent.as_symbol().is_some() {
+                continue;
+            }
+            let place = format!("dimension {dimension} of input `{}`", slot.name);
+            let Some(expected) = values.get(&extent) else {
+                return Err(size_error(place, &extent, None, extents, "it leaves the range of i64"));
+            };
+            if i64::try_from(*size) != Ok(expected) {
+                return Err(RuntimeError::ExtentConflict {
+                    place,
+                    extent: extent.to_string(),
+                    expected,
+                    because: format!("it follows from {}", describe_extents(extents)),
+                    found: i64::try_from(*size).unwrap_or(i64::MAX),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every number that a run needs, for extents that [`bind`] gave.
+pub(crate) fn resolve(
+    plan: &LaunchPlan,
+    expressions: &Expressions,
+    extents: &Extents,
+) -> Result<Resolved, RuntimeError> {
+    let values = expressions.evaluate(extents);
+    let resolver = Resolver { plan, values, extents };
+    let steps = plan.steps.iter().enumerate();
+    let steps = steps.map(|(index, step)| resolver.step(index, &step.operation)).collect::<Result<_, _>>()?;
+    let outputs = plan.outputs.iter().map(|slot| resolver.shape(slot)).collect::<Result<_, _>>()?;
+    Ok(Resolved { steps, outputs })
+}
+
+struct Resolver<'a> {
+    plan: &'a LaunchPlan,
+    values: Values<'a>,
+    extents: &'a Extents,
+}
+
+impl Resolver<'_> {
+    fn number(
+        &self,
+        place: &dyn Fn() -> String,
+        expression: &Expr,
+        least: u64,
+        most: u64,
+    ) -> Result<u64, RuntimeError> {
+        let value = self.values.get(expression);
+        match value.map(u64::try_from) {
+            Some(Ok(number)) if (least..=most).contains(&number) => Ok(number),
+            _ => Err(size_error(place(), expression, value, self.extents, &format!("it must be {least} to {most}"))),
+        }
+    }
+
+    fn step(&self, index: usize, operation: &Operation) -> Result<ResolvedStep, RuntimeError> {
+        match operation {
+            Operation::Launch(launch) => self.launch(index, launch),
+            Operation::Copy(copy) => {
+                let sizes = [copy.source, copy.target].map(|place| self.plan.place_bytes(place).unwrap_or(0));
+                self.bytes(index, &copy.bytes, sizes[0].min(sizes[1]))
+            }
+            Operation::Memset(memset) => {
+                self.bytes(index, &memset.bytes, self.plan.place_bytes(memset.target).unwrap_or(0))
+            }
+            _ => Ok(ResolvedStep::Fixed),
+        }
+    }
+
+    fn bytes(&self, index: usize, bytes: &Expr, most: u64) -> Result<ResolvedStep, RuntimeError> {
+        self.number(&|| format!("the size of step {index}"), bytes, 0, most).map(ResolvedStep::Bytes)
+    }
+
+    fn launch(&self, index: usize, launch: &Launch) -> Result<ResolvedStep, RuntimeError> {
+        let mut grid = [0; 3];
+        for (axis, size) in launch.grid.iter().enumerate() {
+            let place = || format!("the grid of step {index} ({}) along axis {axis}", launch.entry);
+            // The limits are below 2^31.
+            grid[axis] = self.number(&place, size, 0, MAX_GRID[axis])? as u32;
+        }
+        let mut numbers = Vec::new();
+        for argument in &launch.arguments {
+            if let Argument::Extent(extent) = argument {
+                let place = || format!("an argument of step {index} ({})", launch.entry);
+                let value = self.values.get(extent);
+                numbers
+                    .push(value.ok_or_else(|| {
+                        size_error(place(), extent, None, self.extents, "it leaves the range of i64")
+                    })?);
+            }
+        }
+        Ok(ResolvedStep::Launch { grid, numbers })
+    }
+
+    fn shape(&self, slot: &TensorSlot) -> Result<Vec<usize>, RuntimeError> {
+        let mut shape = Vec::with_capacity(slot.shape.len());
+        for (dimension, capacity) in slot.shape.iter().enumerate() {
+            let place = || format!("dimension {dimension} of output `{}`", slot.name);
+            let size = self.number(&place, &slot.extent(dimension), 0, *capacity)?;
+            // A plan whose capacities do not fit the address space is not valid.
+            shape.push(usize::try_from(size).unwrap_or(usize::MAX));
+        }
+        Ok(shape)
+    }
+}
+
+fn size_error(place: String, expression: &Expr, value: Option<i64>, extents: &Extents, reason: &str) -> RuntimeError {
+    let value = value.map_or("no number".to_owned(), |value| value.to_string());
+    let extents = describe_extents(extents);
+    RuntimeError::Size { place, expression: expression.to_string(), value, extents, reason: reason.to_owned() }
+}
+
+/// `batch = 2, seq = 5`.
+fn describe_extents(extents: &Extents) -> String {
+    let list: Vec<_> = extents.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    if list.is_empty() { "no extents".to_owned() } else { list.join(", ") }
+}
+
+impl TensorSlot {
+    /// `[batch≤4, 8]`: each dimension by its extent, with the capacity where that is not the same.
+    pub(crate) fn shape_text(&self) -> String {
+        let dimension = |(index, capacity): (usize, &u64)| match self.extent(index) {
+            Expr::Number(value) => value.to_string(),
+            Expr::Text(text) => format!("{text}≤{capacity}"),
+        };
+        format!("[{}]", self.shape.iter().enumerate().map(dimension).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Bytes of a dense value of the slot's type and another shape; the slot's own memory when they overflow.
+    pub(crate) fn bytes_of(&self, shape: &[usize]) -> u64 {
+        byte_count(self.dtype, shape).map_or(u64::MAX, |bytes| bytes as u64)
+    }
+}
+
+impl std::fmt::Display for TensorSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.dtype, self.shape_text())
+    }
+}
