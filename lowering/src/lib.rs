@@ -4,6 +4,7 @@ pub mod codegen;
 pub mod elementary;
 mod error;
 pub mod expand;
+mod fragments;
 pub mod program;
 pub mod schedule;
 

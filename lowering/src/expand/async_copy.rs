@@ -10,9 +10,6 @@ use tenon_layout::vector_width;
 use super::shared::Address;
 use super::{ExpandError, Expander};
 
-/// The first architecture with `cp.async`.
-const CP_ASYNC: u32 = 80;
-
 impl<'k, 'm> Expander<'k, 'm, '_> {
     /// `hw.async_copy`.
     pub(super) fn async_copy(&mut self, op: Op<'k>) -> Result<(), ExpandError> {
@@ -38,7 +35,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let base = self.slot(&shared, slot)?;
         let element = self.stored_type(stored);
         let masks = self.masks(mask.as_ref(), None, registers)?;
-        let asynchronous = bytes >= 4 && self.target.architecture >= CP_ASYNC;
+        let asynchronous = bytes >= 4 && self.target.architecture.features.cp_async;
 
         let copy = |e: &mut Self| -> Result<Vec<Value<'m>>, ExpandError> {
             let mut address = Address::new(base, &map.lanes, &map.warps, stored.bytes);
@@ -93,7 +90,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
 
     /// `hw.async_commit`.
     pub(super) fn async_commit(&mut self) -> Result<(), ExpandError> {
-        if self.target.architecture >= CP_ASYNC {
+        if self.target.architecture.features.cp_async {
             self.at.op("nvvm.cp.async.commit.group").build()?;
         }
         Ok(())
@@ -103,7 +100,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
     pub(super) fn async_wait(&mut self, op: Op<'k>) -> Result<(), ExpandError> {
         let pending = op.integer("pending").and_then(|n| i32::try_from(n).ok()).filter(|n| *n >= 0);
         let pending = pending.ok_or_else(|| self.malformed("the number of pending groups is negative"))?;
-        if self.target.architecture >= CP_ASYNC {
+        if self.target.architecture.features.cp_async {
             let pending = self.at.context().i32(pending);
             self.at.op("nvvm.cp.async.wait.group").attribute("n", pending).build()?;
         }

@@ -8,9 +8,6 @@ use super::global::Stored;
 use super::shared::Address;
 use super::{ExpandError, Expander};
 
-/// The first architecture with `ldmatrix`. Source: PTX ISA, "ldmatrix".
-const LDMATRIX: u32 = 75;
-
 impl<'k, 'm> Expander<'k, 'm, '_> {
     /// Stores registers by a plan of vectors.
     pub(super) fn store_vectors(
@@ -91,9 +88,9 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let stored = self.stored(result.element)?;
         let base = self.slot(&shared, slot)?;
         let rows_aligned = shared.slot_bytes().is_multiple_of(16);
-        if stored.bytes == 2
+        if stored.bytes <= 2
             && rows_aligned
-            && self.target.architecture >= LDMATRIX
+            && self.target.architecture.features.ldmatrix
             && let Some(plan) = self.fit(Ldmatrix::new(&result.layout, &shared.ty.layout, stored.bytes))?
         {
             let registers = self.load_matrices(base, &plan, stored, result.layout.registers())?;
@@ -120,7 +117,8 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             count => context.parse_type(&format!("!llvm.struct<({})>", vec!["i32"; count as usize].join(", ")))?,
         };
         let layout = if plan.transposed { "#nvvm.mma_layout<col>" } else { "#nvvm.mma_layout<row>" };
-        let pair = context.vector_type(2, self.stored_type(stored))?;
+        let packed = 4 / stored.bytes;
+        let word_type = context.vector_type(packed, self.stored_type(stored))?;
         let mut address = Address::new(base, &plan.lane_offsets, &plan.warp_offsets, stored.bytes);
         let mut loaded: Vec<Option<Value<'m>>> = vec![None; registers as usize];
         for group in &plan.groups {
@@ -137,17 +135,11 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
                 .value()?;
             for (index, targets) in group.registers.iter().enumerate() {
                 let word = if plan.matrices == 1 { matrices } else { self.extract(matrices, index, i32_type)? };
-                let halves = self.pure("llvm.bitcast", &[word], pair)?;
-                let element = self.stored_type(stored);
-                let halves = self
-                    .at
-                    .op("vector.to_elements")
-                    .operands(&[halves])
-                    .results(&[element, element])
-                    .build()?
-                    .results();
-                for (&register, half) in targets.iter().zip(halves) {
-                    loaded[register as usize] = Some(self.restored(half, stored)?);
+                let word = self.pure("llvm.bitcast", &[word], word_type)?;
+                let types = vec![self.stored_type(stored); packed as usize];
+                let elements = self.at.op("vector.to_elements").operands(&[word]).results(&types).build()?.results();
+                for (&register, element) in targets.iter().zip(elements) {
+                    loaded[register as usize] = Some(self.restored(element, stored)?);
                 }
             }
         }

@@ -30,6 +30,7 @@ use std::rc::Rc;
 use tenon_hw_dialect::TileType;
 use tenon_ir::{Attribute, Block, Builder, Location, Module, Op, Type, Value};
 use tenon_layout::LayoutError;
+use tenon_target::Architecture;
 
 use error::layout_error;
 pub use error::{ExpandError, Place};
@@ -38,12 +39,19 @@ use thread::ThreadValues;
 use values::Lowered;
 
 /// What expansion must know of the device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct TargetInfo {
-    /// Compute capability times ten: 80 for sm_80.
-    pub architecture: u32,
+    /// Which instructions there are.
+    pub architecture: &'static Architecture,
     /// The most shared memory that a block can have, in bytes.
     pub shared_bytes: u64,
+}
+
+impl TargetInfo {
+    /// A device of an architecture, with all the shared memory that a block can opt in to.
+    pub fn of(architecture: &'static Architecture) -> Self {
+        TargetInfo { architecture, shared_bytes: u64::from(architecture.limits.shared_memory_per_block) }
+    }
 }
 
 /// What a launch must know of an expanded kernel.

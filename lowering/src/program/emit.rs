@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tenon_graph_dialect::TensorType;
 use tenon_ir::{Builder, Context, Location, Type, Value};
+use tenon_target::Target;
 
 use crate::program::kernels::{Kernel, KernelCache, Sharing, local};
 use crate::program::read::{Computed, Origin, Outline, StepOutline, ValueId};
@@ -28,7 +29,7 @@ pub(super) fn emit(
     lifetimes: &[Lifetime],
     memory: &MemoryPlan,
     at: Builder<'_>,
-    target: &str,
+    target: &Target,
 ) -> Result<Sharing, ProgramError> {
     let mut cache = KernelCache::default();
     let mut kernels = Vec::with_capacity(outline.steps.len());

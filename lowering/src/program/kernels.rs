@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use tenon_ir::{Builder, Location, Op};
 
+use tenon_target::Target;
+
 use crate::LoweringError;
 use crate::program::content::content_key;
 use crate::schedule::lower_kernel;
@@ -38,7 +40,7 @@ pub(super) struct KernelCache {
 
 impl KernelCache {
     /// The kernel of the module that does what a `graph.kernel` says; lowers it if none does yet.
-    pub fn get(&mut self, kernel: Op<'_>, at: Builder<'_>, target: &str) -> Result<Kernel, LoweringError> {
+    pub fn get(&mut self, kernel: Op<'_>, at: Builder<'_>, target: &Target) -> Result<Kernel, LoweringError> {
         self.launches += 1;
         let key = content_key(kernel, &["sym_name", "rules", "cost"]);
         if let Some(index) = self.by_graph.get(&key) {

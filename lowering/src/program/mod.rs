@@ -22,6 +22,7 @@ mod read;
 mod tests;
 
 use tenon_ir::{Builder, Module, Session};
+use tenon_target::Target;
 use tenon_tensor::Tensor;
 
 pub use error::ProgramError;
@@ -52,11 +53,15 @@ pub struct MemoryUse {
     pub sum: u64,
 }
 
-/// Lowers a module of the `fuse` stage to an `hw` module of `session` for a target by its architecture (`sm_80`).
+/// Lowers a module of the `fuse` stage to an `hw` module of `session` for a target.
 ///
 /// `@main` holds `graph.get_parameter`, `graph.constant`, `graph.kernel` and `graph.reshape`; its arguments and results have fixed shapes.
 /// They are named by `graph.name`; without it `input0`, `output0` and so on.
-pub fn lower_program<'s>(module: &Module<'_>, session: &'s Session, target: &str) -> Result<Lowered<'s>, ProgramError> {
+pub fn lower_program<'s>(
+    module: &Module<'_>,
+    session: &'s Session,
+    target: &Target,
+) -> Result<Lowered<'s>, ProgramError> {
     let outline = read::Outline::read(module)?;
     let buffers = outline.lifetimes();
     let memory = plan_memory(&buffers).ok_or(ProgramError::TooLarge)?;

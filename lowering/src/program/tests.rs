@@ -43,8 +43,12 @@ fn values(seed: f32) -> Tensor {
     Tensor::from_f32(vec![4, 6], &(0..24).map(|i| (i as f32 - 10.0) * seed).collect::<Vec<_>>()).unwrap()
 }
 
+fn ampere() -> &'static Target {
+    Target::find("sm_80").unwrap()
+}
+
 fn compile(lowered: &Lowered<'_>) -> (Vec<KernelInfo>, Vec<String>) {
-    let target = TargetInfo { architecture: 80, shared_bytes: 163 * 1024 };
+    let target = TargetInfo::of(ampere().architecture);
     let session = lowered.module.session();
     let (mut infos, mut texts) = (Vec::new(), Vec::new());
     for kernel in lowered.module.body().ops().into_iter().filter(|op| op.is("hw.kernel")) {
@@ -68,7 +72,8 @@ struct Ran {
 fn run(source: &str) -> Ran {
     let session = Session::new();
     let module = session.parse_module(source, "test").unwrap();
-    let lowered = lower_program(&module, &session, "sm_80").unwrap_or_else(|error| panic!("{}: {error}", error.code()));
+    let lowered =
+        lower_program(&module, &session, ampere()).unwrap_or_else(|error| panic!("{}: {error}", error.code()));
     let (infos, ptx) = compile(&lowered);
     let plan = launch_plan(&lowered.module, &infos).unwrap_or_else(|error| panic!("{error}\n{}", lowered.module));
     let (x, y, w) = (values(0.5), values(-0.25), values(2.0));
@@ -191,7 +196,7 @@ fn equal_constants_are_one_parameter() {
     // A weight that has the name already keeps it.
     let source = main_function(&body, i64s).replace("@w :", "@constant_0 :");
     let session = Session::new();
-    let lowered = lower_program(&session.parse_module(&source, "test").unwrap(), &session, "sm_80").unwrap();
+    let lowered = lower_program(&session.parse_module(&source, "test").unwrap(), &session, ampere()).unwrap();
     assert_eq!(
         lowered.constants.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         ["constant_1", "constant_2"]
@@ -227,7 +232,7 @@ fn a_dump_gives_the_same_plan_with_and_without_locations() {
     let body = add("a", "k0", "x", "y", T) + &add("b", "k1", "a", "x", T) + &format!("return %b : {T}");
     let session = Session::new();
     let lowered =
-        lower_program(&session.parse_module(&main_function(&body, T), "t").unwrap(), &session, "sm_80").unwrap();
+        lower_program(&session.parse_module(&main_function(&body, T), "t").unwrap(), &session, ampere()).unwrap();
     let infos = [KernelInfo { name: "k0".into(), threads: 128, shared_bytes: 64 }];
     let plan = launch_plan(&lowered.module, &infos).unwrap();
     for locations in [true, false] {
@@ -251,14 +256,14 @@ fn a_module_of_another_session_can_be_lowered() {
     let body = add("a", "k0", "x", "y", T) + &format!("return %a : {T}");
     let (session, other) = (Session::new(), Session::new());
     let module = other.parse_module(&main_function(&body, T), "test").unwrap();
-    let lowered = lower_program(&module, &session, "sm_80").unwrap();
+    let lowered = lower_program(&module, &session, ampere()).unwrap();
     assert!(lowered.module.print(PrintOptions { locations: true, generic: false }).contains("loc(\"k0\")"));
 }
 
 fn refusal(source: &str) -> (&'static str, String) {
     let session = Session::new();
     let module = session.parse_module(source, "test").unwrap();
-    let error = lower_program(&module, &session, "sm_80").err().unwrap();
+    let error = lower_program(&module, &session, ampere()).err().unwrap();
     assert!(error.help().is_some());
     (error.code(), error.to_string())
 }
@@ -297,7 +302,7 @@ fn edited_programs_are_refused() {
     let body = add("a", "k0", "x", "y", T) + &add("b", "k1", "a", "x", T) + &format!("return %b : {T}");
     let session = Session::new();
     let lowered =
-        lower_program(&session.parse_module(&main_function(&body, T), "t").unwrap(), &session, "sm_80").unwrap();
+        lower_program(&session.parse_module(&main_function(&body, T), "t").unwrap(), &session, ampere()).unwrap();
     let text = lowered.module.to_string();
     let infos = [KernelInfo { name: "k0".into(), threads: 128, shared_bytes: 0 }];
     let edited = |from: &str, to: &str| {

@@ -3,6 +3,7 @@
 use tenon_hw_dialect::{IntegerPredicate, TileBuilder};
 use tenon_ir::Value;
 use tenon_layout::TileLayout;
+use tenon_target::Target;
 use tenon_tensor::DType;
 
 use crate::LoweringError;
@@ -23,11 +24,11 @@ pub(super) struct MapPlan {
 }
 
 impl MapPlan {
-    fn new(elements: u32, last: u32, widest: u32) -> Self {
-        // 128-bit access where rows allow it; small tensors spread over more blocks instead.
+    fn new(elements: u32, last: u32, widest: u32, sms: u32) -> Self {
+        // 128-bit access where rows allow it; small tensors spread over more blocks instead, one for each SM.
         let wanted = (16 / widest).clamp(1, 8);
         let mut vector = common(wanted, last);
-        while vector > 1 && elements / (WARPS * 32 * vector) < 108 {
+        while vector > 1 && elements / (WARPS * 32 * vector) < sms {
             vector /= 2;
         }
         MapPlan { block: WARPS * 32 * vector, vector }
@@ -35,27 +36,28 @@ impl MapPlan {
 }
 
 /// Shape of the launch.
-pub(super) fn shape(body: &Body) -> KernelShape {
-    let plan = plan(body);
+pub(super) fn shape(body: &Body, target: &Target) -> KernelShape {
+    let plan = plan(body, target);
     let elements = body.shape(body.outputs[0]).elements();
     KernelShape { warps: WARPS, grid: [elements.div_ceil(plan.block).max(1), 1, 1] }
 }
 
-fn plan(body: &Body) -> MapPlan {
+fn plan(body: &Body, target: &Target) -> MapPlan {
     let shape = body.shape(body.outputs[0]);
     let widest =
         body.outputs.iter().map(|output| memory_type(body.shape(*output).dtype).size() as u32).max().unwrap_or(4);
-    MapPlan::new(shape.elements(), *shape.sizes.last().unwrap_or(&1), widest)
+    MapPlan::new(shape.elements(), *shape.sizes.last().unwrap_or(&1), widest, target.gpu.sms)
 }
 
 /// The kernel's code.
 pub(super) fn build<'m>(
     builder: TileBuilder<'m>,
     body: &Body,
+    target: &Target,
     inputs: &[Value<'m>],
     outputs: &[Value<'m>],
 ) -> Result<(), LoweringError> {
-    let plan = plan(body);
+    let plan = plan(body, target);
     let first = body.shape(body.outputs[0]).clone();
     if body.outputs.iter().any(|output| body.shape(*output).elements() != first.elements()) {
         return Err(body.error("results of a map kernel must have one number of elements"));

@@ -16,6 +16,7 @@ mod scan;
 
 use tenon_hw_dialect::TileBuilder;
 use tenon_ir::{Builder, Op};
+use tenon_target::Target;
 
 use crate::LoweringError;
 use body::Body;
@@ -44,19 +45,19 @@ pub fn lower_kernel<'m>(
     kernel: Op<'_>,
     into: Builder<'m>,
     name: &str,
-    target: &str,
+    target: &Target,
 ) -> Result<ScheduledKernel<'m>, LoweringError> {
     let body = Body::read(kernel)?;
     let sources = kernel.location().names();
-    let schedule = Schedule::choose(&body).map_err(|error| error.with_nodes(sources.clone()))?;
-    let shape = schedule.shape(&body);
+    let schedule = Schedule::choose(&body, target).map_err(|error| error.with_nodes(sources.clone()))?;
+    let shape = schedule.shape(&body, target);
     let context = into.context();
     let grid: Vec<_> = shape.grid.iter().map(|size| context.i64(i64::from(*size))).collect();
     let names: Vec<_> = sources.iter().map(|name| context.string(name)).collect();
     let op = into
         .op("hw.kernel")
         .attribute("sym_name", context.string(name))
-        .attribute("target", context.string(target))
+        .attribute("target", context.string(&target.architecture.llvm.processor))
         .attribute("warps", context.i64(i64::from(shape.warps)))
         .attribute("grid", context.array(&grid))
         .attribute("source_nodes", context.array(&names))
@@ -69,7 +70,7 @@ pub fn lower_kernel<'m>(
     let builder = TileBuilder::new(into.in_block(block));
     let pointers = block.arguments();
     let (inputs, outputs) = pointers.split_at(body.inputs.len());
-    schedule.build(builder, &body, inputs, outputs).map_err(|error| error.with_nodes(sources))?;
+    schedule.build(builder, &body, target, inputs, outputs).map_err(|error| error.with_nodes(sources))?;
     builder.builder().op("hw.return").build()?;
     Ok(ScheduledKernel { name: name.to_owned(), shape, op })
 }
@@ -83,12 +84,12 @@ enum Schedule {
 }
 
 impl Schedule {
-    fn choose(body: &Body) -> Result<Self, LoweringError> {
+    fn choose(body: &Body, target: &Target) -> Result<Self, LoweringError> {
         Ok(match body.family.as_str() {
             "map" | "quantize" => Schedule::Map,
             "reduce" => Schedule::Reduce(reduce::ReducePlan::new(body)?),
             "scan" => Schedule::Scan(scan::ScanPlan::new(body)?),
-            "contract" | "convolution" => match gemm::GemmPlan::new(body)? {
+            "contract" | "convolution" => match gemm::GemmPlan::new(body, target)? {
                 Some(plan) => Schedule::Gemm(Box::new(plan)),
                 None => Schedule::Map,
             },
@@ -99,9 +100,9 @@ impl Schedule {
         })
     }
 
-    fn shape(&self, body: &Body) -> KernelShape {
+    fn shape(&self, body: &Body, target: &Target) -> KernelShape {
         match self {
-            Schedule::Map => map::shape(body),
+            Schedule::Map => map::shape(body, target),
             Schedule::Reduce(plan) => plan.shape(),
             Schedule::Scan(plan) => plan.shape(),
             Schedule::Gemm(plan) => plan.shape(),
@@ -112,11 +113,12 @@ impl Schedule {
         &self,
         builder: TileBuilder<'m>,
         body: &Body,
+        target: &Target,
         inputs: &[tenon_ir::Value<'m>],
         outputs: &[tenon_ir::Value<'m>],
     ) -> Result<(), LoweringError> {
         match self {
-            Schedule::Map => map::build(builder, body, inputs, outputs),
+            Schedule::Map => map::build(builder, body, target, inputs, outputs),
             Schedule::Reduce(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Scan(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Gemm(plan) => plan.build(builder, body, inputs, outputs),

@@ -5,10 +5,8 @@ use tenon_tensor::DType;
 
 use crate::kernels;
 use crate::layouts::{self, Random};
-use crate::support::{assemble, compile, compile_for, expanded, nvptx};
-use tenon_ir::llvm::NvptxTarget;
+use crate::support::{assemble, compile, compile_for, expanded, nvptx, on};
 use tenon_lowering::codegen;
-use tenon_lowering::expand::TargetInfo;
 
 fn check(text: &str) -> String {
     let compiled = compile(text);
@@ -140,14 +138,8 @@ fn every_architecture() {
         kernels::elementary("arith.maximumf", 2, DType::BF16),
     ];
     for architecture in tenon_target::Architecture::all() {
-        let version = architecture.ptx_version();
         let processor = &architecture.llvm.processor;
-        let target = TargetInfo {
-            architecture: architecture.name.number,
-            shared_bytes: u64::from(architecture.limits.shared_memory_per_block),
-        };
-        let ptx_version = u32::from(version.major) * 10 + u32::from(version.minor);
-        let nvptx = NvptxTarget { processor: processor.clone(), ptx_version };
+        let (target, nvptx) = on(processor);
         for text in &texts {
             let compiled = compile_for(text, &target, &nvptx);
             assemble(&format!("{}.{processor}", compiled.info.name), &compiled.ptx, processor);

@@ -5,8 +5,7 @@ use tenon_lowering::codegen;
 use tenon_lowering::expand::{ExpandError, TargetInfo, expand_kernel};
 
 use crate::kernels;
-use crate::support::{compile_for, nvptx, target};
-use tenon_ir::llvm::NvptxTarget;
+use crate::support::{compile_for, nvptx, on, target};
 use tenon_layout::{SharedLayout, TileLayout};
 use tenon_tensor::DType;
 
@@ -76,7 +75,7 @@ fn instructions_that_the_target_lacks() {
         ["mma.m16n8k16.f32.f16.f16.f32", "mma.m9n9k9", "wgmma.m64n8k16.f32.f16.f16"]
             .map(|name| refused(&body.replace("NAME", name), target))
     };
-    let errors = mma(&TargetInfo { architecture: 75, shared_bytes: 65536 });
+    let errors = mma(&on("sm_75").0);
     for error in &errors {
         assert_eq!(error.code(), "E0512", "{error}");
     }
@@ -102,7 +101,7 @@ fn more_shared_memory_than_there_is() {
     let session = Session::new();
     let module = session.parse_module(&text, "hw").unwrap();
     let into = session.new_module(session.context().unknown_location()).unwrap();
-    let small = TargetInfo { architecture: 80, shared_bytes: 1024 };
+    let small = TargetInfo { shared_bytes: 1024, ..target() };
     let error = expand_kernel(module.body().ops()[0], &into, &small).unwrap_err();
     assert_eq!(error.code(), "E0515");
     assert!(error.to_string().contains("32768"), "{error}");
@@ -134,9 +133,8 @@ fn calls_to_nothing() {
 /// Where there is no asynchronous copy and no matrix load, others do.
 #[test]
 fn older_targets() {
-    let turing = TargetInfo { architecture: 70, shared_bytes: 96 * 1024 };
-    let nvptx = NvptxTarget { processor: "sm_70".to_owned(), ptx_version: 64 };
-    let compiled = compile_for(&kernels::async_copy(DType::F16, 8), &turing, &nvptx);
+    let (volta, nvptx) = on("sm_70");
+    let compiled = compile_for(&kernels::async_copy(DType::F16, 8), &volta, &nvptx);
     assert!(!compiled.ptx.contains("cp.async") && compiled.ptx.contains("st.shared.v4"), "{}", compiled.ptx);
     crate::support::assemble("older", &compiled.ptx, "sm_70");
 }

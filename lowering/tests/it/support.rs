@@ -7,15 +7,24 @@ use tenon_hw_dialect::TileBuilder;
 use tenon_ir::llvm::NvptxTarget;
 use tenon_ir::{Builder, Module, PrintOptions, Session, Value};
 use tenon_lowering::expand::{KernelInfo, TargetInfo, expand_kernel};
+use tenon_target::Architecture;
 
-/// The target of the tests.
+/// An architecture, for expansion and for LLVM.
+pub fn on(architecture: &str) -> (TargetInfo, NvptxTarget) {
+    let architecture = Architecture::find(architecture).unwrap();
+    let version = architecture.ptx_version();
+    let ptx_version = version.major * 10 + version.minor;
+    (TargetInfo::of(architecture), NvptxTarget { processor: architecture.llvm.processor.clone(), ptx_version })
+}
+
+/// The target of most tests.
 pub fn target() -> TargetInfo {
-    TargetInfo { architecture: 80, shared_bytes: 163 * 1024 }
+    on("sm_80").0
 }
 
 /// The same for LLVM.
 pub fn nvptx() -> NvptxTarget {
-    NvptxTarget { processor: "sm_80".to_owned(), ptx_version: 78 }
+    on("sm_80").1
 }
 
 /// Root of the checkout.

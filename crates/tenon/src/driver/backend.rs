@@ -30,10 +30,7 @@ pub(crate) fn nvptx(target: &Target) -> NvptxTarget {
 }
 
 fn target_info(target: &Target) -> TargetInfo {
-    TargetInfo {
-        architecture: target.architecture.name.number,
-        shared_bytes: u64::from(target.architecture.limits.shared_memory_per_block),
-    }
+    TargetInfo::of(target.architecture)
 }
 
 /// Stage `fuse` to `hw`, with the literals that became parameters.
@@ -42,7 +39,7 @@ pub(super) fn to_hw<'s>(
     module: &Module<'_>,
     target: &Target,
 ) -> Result<(Module<'s>, Vec<(String, Tensor)>), Failure> {
-    let lowered = lower_program(module, session, &target.architecture.llvm.processor)?;
+    let lowered = lower_program(module, session, target)?;
     for (name, value) in module.op().attributes() {
         if name.starts_with("graph.") {
             lowered.module.op().set_attribute(&name, value)?;

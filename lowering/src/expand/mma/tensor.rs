@@ -1,16 +1,16 @@
 //! Products by matrix instructions: a warp's part of the tile, one instruction after the other.
 //!
-//! Instructions are rows of the table of `tenon-target`. Here those of `mma.sync` whose fragments follow the common scheme are emitted;
-//! f32 operands of tf32 instructions are rounded to nearest (ties away from zero) on the way.
+//! Instructions are rows of the table of `tenon-target`. Here those that `nvvm.mma.sync` stands for are emitted; f32 operands of tf32 instructions are rounded to nearest (ties away from zero) on the way.
 
 use tenon_ir::{Type, Value};
-use tenon_layout::{MmaShape, TileLayout};
-use tenon_target::{Architecture, Emission, FragmentScheme, Instructions, MatrixInstruction};
+use tenon_layout::TileLayout;
+use tenon_target::{Instructions, MatrixInstruction, Order};
 use tenon_tensor::DType;
 
 use super::super::values::TileValues;
 use super::super::{ExpandError, Expander};
 use super::Registers;
+use crate::fragments::Fragments;
 
 /// Signless elements: the instruction, not the tile, says whether integers have a sign.
 fn alike(tile: DType, instruction: DType) -> bool {
@@ -38,24 +38,19 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
     }
 
     /// The row of the table, if the target has it and it can be emitted here.
-    fn matrix_instruction(&self, name: &str) -> Result<&'static MatrixInstruction, ExpandError> {
+    fn matrix_instruction(&self, name: &str) -> Result<(&'static MatrixInstruction, Fragments<'static>), ExpandError> {
         let row = match Instructions::table().matrix_instruction(name) {
             Ok(row) => row,
             Err(error) => return self.refuse(name, error.to_string()),
         };
-        let number = self.target.architecture;
-        let Some(architecture) = Architecture::all().iter().find(|known| known.name.number == number) else {
-            return self.refuse(name, format!("nothing is known of sm_{number}"));
-        };
-        if let Err(error) = Instructions::table().is_available(name, architecture) {
+        if let Err(error) = Instructions::table().is_available(name, self.target.architecture) {
             return self.refuse(name, error.to_string());
         }
-        let emitted = matches!(&row.emission, Emission::Nvvm(operation) if operation == "nvvm.mma.sync");
         let types = ptx_type(row.a, row.tf32).is_some() && ptx_type(row.b, row.tf32).is_some();
-        if row.fragments != FragmentScheme::Mma || !emitted || !types {
-            return self.refuse(name, "no expansion is known for its fragments and element types");
+        match Fragments::of(row).filter(|_| types) {
+            Some(fragments) => Ok((row, fragments)),
+            None => self.refuse(name, "no expansion is known for its fragments and element types"),
         }
-        Ok(row)
     }
 
     pub(super) fn tensor_core(
@@ -65,16 +60,16 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         b: &TileValues<'m>,
         c: &TileValues<'m>,
     ) -> Result<Vec<Value<'m>>, ExpandError> {
-        let row = self.matrix_instruction(name)?;
+        let (row, fragments) = self.matrix_instruction(name)?;
         let fits = alike(a.ty.element, row.a) && alike(b.ty.element, row.b) && alike(c.ty.element, row.c);
         if !fits {
             let found = format!("operands are of {}, {} and {}", a.ty.element, b.ty.element, c.ty.element);
             return self.refuse(name, found);
         }
-        let shape = MmaShape { m: row.m, n: row.n, k: row.k, element_bits: row.a.bits() };
-        let a_fragment = self.fit(shape.operand_a([row.m, row.k], [1, 1]))?;
-        let b_fragment = self.fit(shape.operand_b([row.k, row.n], [1, 1]))?;
-        let c_fragment = self.fit(shape.accumulator([row.m, row.n], [1, 1]))?;
+        let [rows, columns, step] = fragments.tile();
+        let a_fragment = self.fit(fragments.operand_a([rows, step], [1, 1]))?;
+        let b_fragment = self.fit(fragments.operand_b([step, columns], [1, 1]))?;
+        let c_fragment = self.fit(fragments.accumulator([rows, columns], [1, 1]))?;
         self.check_fragment("a", &a.ty.layout, &a_fragment)?;
         self.check_fragment("b", &b.ty.layout, &b_fragment)?;
         self.check_fragment("c", &c.ty.layout, &c_fragment)?;
@@ -89,7 +84,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let depth = a.ty.shape()[1];
         let mut sums = c.registers.to_vec();
         // `k` outermost: consecutive instructions do not wait for each other.
-        for step in (0..depth).step_by(row.k as usize) {
+        for step in (0..depth).step_by(step as usize) {
             for first in (0..sums.len()).step_by(c_count) {
                 let at = c.ty.layout.coordinates(first as u32, 0, 0);
                 let (Some(left), Some(right)) = (a_registers.find(&[at[0], step]), b_registers.find(&[step, at[1]]))
@@ -164,6 +159,10 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let fields = vec![field.to_string(); sums.len()].join(", ");
         let MatrixInstruction { m, n, k, .. } = row;
         let types = [row.a, row.b].map(|element| ptx_type(element, row.tf32).unwrap_or_default());
+        let order = |order: Order| {
+            let name = if order == Order::Row { "row" } else { "col" };
+            context.parse_attribute(&format!("#nvvm.mma_layout<{name}>"))
+        };
         let multiplicand = |name: &str| context.parse_attribute(&format!("#nvvm.mma_type<{name}>"));
         let wraps =
             if row.a.is_integer() { Some(context.parse_attribute("#nvvm.mma_int_overflow<wrapped>")?) } else { None };
@@ -175,8 +174,8 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             .operands(&sums)
             .segments(&[left.len() as i32, right.len() as i32, sums.len() as i32])
             .attribute("shape", context.parse_attribute(&format!("#nvvm.shape<m = {m}, n = {n}, k = {k}>"))?)
-            .attribute("layoutA", context.parse_attribute("#nvvm.mma_layout<row>")?)
-            .attribute("layoutB", context.parse_attribute("#nvvm.mma_layout<col>")?)
+            .attribute("layoutA", order(row.a_order)?)
+            .attribute("layoutB", order(row.b_order)?)
             .attribute("multiplicandAPtxType", multiplicand(types[0])?)
             .attribute("multiplicandBPtxType", multiplicand(types[1])?)
             .optional_attribute("intOverflowBehavior", wraps)

@@ -1,7 +1,7 @@
 //! The main loop of a matrix product, and its epilogue.
 //!
 //! The next tiles of A and B are on their way from global memory while the present ones are multiplied. Where both operands can be copied
-//! asynchronously (runs of at least 4 bytes), three slots of shared memory are filled by `cp.async`; else the next tiles wait in registers and
+//! asynchronously (the target can, and runs are of at least 4 bytes), three slots of shared memory are filled by `cp.async`; else the next tiles wait in registers and
 //! two slots alternate. Either way one barrier an iteration separates the readers of a slot from its next writer.
 
 use tenon_hw_dialect::{Access, Shared, Tile, TileBuilder};
@@ -83,7 +83,7 @@ pub(super) fn build<'m>(
     let (batch, tile_m) = code.div_rem(rest, tiles_m as i32)?;
     let start_m = code.scale(tile_m, plan.tile_m as i32)?;
     let start_n = code.scale(tile_n, plan.tile_n as i32)?;
-    let asynchronous = can_copy(&plan.a, &problem.a) && can_copy(&plan.b, &problem.b);
+    let asynchronous = plan.asynchronous && can_copy(&plan.a, &problem.a) && can_copy(&plan.b, &problem.b);
     let slots = if asynchronous { ASYNC_STAGES } else { 2 };
     let stream = |operand_plan: &'_ OperandPlan, is_a: bool| -> Result<_, LoweringError> {
         let operand = if is_a { &problem.a } else { &problem.b };
@@ -139,7 +139,7 @@ fn multiply<'m>(
     let mut left = builder.local_load(&a.shared, slot, &plan.a.fragment)?;
     let mut right = builder.local_load(&b.shared, slot, &plan.b.fragment)?;
     let instruction = match plan.unit {
-        Unit::TensorCore => "mma.m16n8k16.f32.f16.f16.f32",
+        Unit::TensorCore(instruction) => instruction.name.as_str(),
         Unit::CudaCore => {
             let accumulate = plan.problem.accumulate;
             left = cast_tile(builder, &left, plan.problem.a.dtype, accumulate)?;

@@ -1,24 +1,31 @@
-//! Tiles and layouts of a matrix product.
+//! Tiles, matrix instruction and layouts of a product on a target.
 
 use tenon_graph_dialect::Operator;
 use tenon_hw_dialect::TileBuilder;
 use tenon_ir::Value;
-use tenon_layout::{MmaShape, SharedAccess, SharedLayout, TileLayout};
+use tenon_layout::{SharedAccess, SharedLayout, TileLayout};
+use tenon_target::{FragmentScheme, Instructions, MatrixInstruction, Order, Target, TensorType};
 use tenon_tensor::DType;
 
 use super::problem::{Axis, Problem};
 use crate::LoweringError;
+use crate::fragments::Fragments;
 use crate::schedule::KernelShape;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::scalar::memory_type;
 
 pub(super) const WARPS: u32 = 4;
 
+/// Rows and columns of warps that share a tile where a matrix instruction computes it.
+const TENSOR_WARPS: [u32; 2] = [2, 2];
+/// Bytes of a run along k that one iteration multiplies by matrix instructions.
+const TENSOR_K_BYTES: u32 = 64;
+
 /// How products are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Unit {
-    /// `mma.sync.m16n8k16` with f32 accumulators.
-    TensorCore,
+    /// By a matrix instruction.
+    TensorCore(&'static MatrixInstruction),
     /// Fused multiply-adds (integers: multiplies and adds) of each thread.
     CudaCore,
 }
@@ -44,6 +51,8 @@ pub(in crate::schedule) struct GemmPlan {
     pub(super) a: OperandPlan,
     pub(super) b: OperandPlan,
     pub(super) accumulator: TileLayout,
+    /// Whether the target copies to shared memory without registers.
+    pub(super) asynchronous: bool,
 }
 
 /// A power of two that holds `extent`, within bounds.
@@ -51,9 +60,58 @@ fn tile(extent: u32, least: u32, most: u32) -> u32 {
     extent.max(1).next_power_of_two().clamp(least, most)
 }
 
+/// The matrix instructions of the target that compute a product as it is, the fastest first: of operands in the types that they have,
+/// summed in the type that the graph says. f32 is not rounded to tf32.
+fn instructions(problem: &Problem, target: &Target) -> Vec<(&'static MatrixInstruction, Fragments<'static>)> {
+    let rate = match problem.a.dtype {
+        DType::F16 => TensorType::F16,
+        DType::BF16 => TensorType::BF16,
+        DType::F64 => TensorType::F64,
+        DType::I8 | DType::U8 => TensorType::I8,
+        _ => return Vec::new(),
+    };
+    if target.tensor_rate(rate).is_none() {
+        return Vec::new();
+    }
+    let (a, b, accumulate) = (problem.a.dtype, problem.b.dtype, problem.accumulate);
+    let rows = Instructions::table().matrix_instructions_for(target, a, b, accumulate);
+    rows.into_iter().filter_map(|row| Some((row, Fragments::of(row)?))).collect()
+}
+
+/// Which dimension of an operand's tile lies together in global memory.
+struct Reading {
+    /// Dimensions, fastest first.
+    order: [usize; 2],
+    /// Elements of a run.
+    contiguity: u32,
+}
+
+impl Reading {
+    /// Of A `[m, k]` or B `[k, n]`.
+    fn new(problem: &Problem, outer: Axis, shape: [u32; 2]) -> Self {
+        let (operand, outer_dim) = if outer == Axis::M { (&problem.a, 0) } else { (&problem.b, 1) };
+        let inner_dim = 1 - outer_dim;
+        let widest = (16 / memory_type(operand.dtype).size() as u32).max(1);
+        let along_k = operand.contiguity(&problem.k, Axis::K, widest.min(shape[inner_dim]));
+        let along_outer = operand.contiguity(problem.loops(outer), outer, widest.min(shape[outer_dim]));
+        let k_is_dense =
+            operand.dims.iter().any(|dim| dim.stride == 1 && dim.terms.iter().any(|term| term.axis == Axis::K));
+        let k_first = along_k > along_outer || (along_k == along_outer && k_is_dense);
+        let (order, contiguity) =
+            if k_first { ([inner_dim, outer_dim], along_k) } else { ([outer_dim, inner_dim], along_outer) };
+        let per_thread = (shape[0] * shape[1] / (WARPS * 32)).max(1);
+        Reading { order, contiguity: contiguity.min(per_thread) }
+    }
+
+    /// The order's name for matrix instructions.
+    fn matrix_order(&self) -> Order {
+        if self.order[0] == 1 { Order::Row } else { Order::Column }
+    }
+}
+
 impl GemmPlan {
     /// A plan, or none where computing element by element is better: groups of few channels.
-    pub(in crate::schedule) fn new(body: &Body) -> Result<Option<Self>, LoweringError> {
+    pub(in crate::schedule) fn new(body: &Body, target: &Target) -> Result<Option<Self>, LoweringError> {
         let problem = Problem::read(body)?;
         if let Operator::Convolution(convolution) = &body.nodes[problem.anchor].operator
             && convolution.groups > 1
@@ -68,64 +126,45 @@ impl GemmPlan {
             ));
         }
         let (m, n) = (problem.extent(Axis::M), problem.extent(Axis::N));
-        let tensor_core =
-            problem.a.dtype == DType::F16 && problem.b.dtype == DType::F16 && problem.accumulate == DType::F32;
-        let unit = if tensor_core { Unit::TensorCore } else { Unit::CudaCore };
-        let (tile_m, tile_n, tile_k) = match unit {
-            Unit::TensorCore => (tile(m, 32, 64), tile(n, 16, 64), 32),
-            Unit::CudaCore if problem.accumulate.size() == 8 => (tile(m, 16, 32), tile(n, 16, 32), 8),
-            Unit::CudaCore => (tile(m, 16, 64), tile(n, 16, 64), 16),
-        };
-        let (accumulator, fragment_a, fragment_b) = match unit {
-            Unit::TensorCore => {
-                let shape = MmaShape { m: 16, n: 8, k: 16, element_bits: 16 };
-                let warps = [2, 2];
-                (
-                    shape.accumulator([tile_m, tile_n], warps)?,
-                    shape.operand_a([tile_m, tile_k], warps)?,
-                    shape.operand_b([tile_k, tile_n], warps)?,
-                )
+        let wide = problem.accumulate.size() == 8;
+        let candidates = instructions(&problem, target);
+        let (tile_m, tile_n, tile_k) = match candidates.first() {
+            Some((_, fragments)) => {
+                let [rows, columns, depth] = fragments.tile();
+                let most = if wide { 32 } else { 64 };
+                let [across, along] = TENSOR_WARPS;
+                let tile_k = (TENSOR_K_BYTES / problem.a.dtype.size() as u32).max(depth);
+                (tile(m, rows * across, most), tile(n, columns * along, most), tile_k)
             }
-            Unit::CudaCore => {
+            None if wide => (tile(m, 16, 32), tile(n, 16, 32), 8),
+            None => (tile(m, 16, 64), tile(n, 16, 64), 16),
+        };
+        let a_reading = Reading::new(&problem, Axis::M, [tile_m, tile_k]);
+        let b_reading = Reading::new(&problem, Axis::N, [tile_k, tile_n]);
+        // sm_70 has an instruction for each order of the operands; the others take rows of A and columns of B.
+        let orders = (a_reading.matrix_order(), b_reading.matrix_order());
+        let chosen = candidates
+            .iter()
+            .find(|(row, _)| row.fragments != FragmentScheme::Volta || (row.a_order, row.b_order) == orders);
+        let (unit, accumulator, fragment_a, fragment_b) = match chosen {
+            Some((row, fragments)) => (
+                Unit::TensorCore(row),
+                fragments.accumulator([tile_m, tile_n], TENSOR_WARPS)?,
+                fragments.operand_a([tile_m, tile_k], TENSOR_WARPS)?,
+                fragments.operand_b([tile_k, tile_n], TENSOR_WARPS)?,
+            ),
+            None => {
                 let per_thread = [(tile_m / 16).clamp(1, 4), (tile_n / 8).clamp(1, 4)];
                 let layout = TileLayout::blocked(&[tile_m, tile_n], &per_thread, &[4, 8], &[WARPS, 1], &[1, 0])?;
                 let (a, b) = (layout.dot_operand_a(tile_k)?, layout.dot_operand_b(tile_k)?);
-                (layout, a, b)
+                (Unit::CudaCore, layout, a, b)
             }
         };
-        let a = Self::operand(&problem, Axis::M, fragment_a, unit)?;
-        let b = Self::operand(&problem, Axis::N, fragment_b, unit)?;
-        Ok(Some(GemmPlan { problem, unit, tile_m, tile_n, tile_k, a, b, accumulator }))
-    }
-
-    /// A is `[m, k]`, B is `[k, n]`.
-    fn operand(problem: &Problem, outer: Axis, fragment: TileLayout, unit: Unit) -> Result<OperandPlan, LoweringError> {
-        let (operand, outer_dim) = if outer == Axis::M { (&problem.a, 0) } else { (&problem.b, 1) };
-        let inner_dim = 1 - outer_dim;
-        let shape = fragment.shape().to_vec();
-        let bytes = memory_type(operand.dtype).size() as u32;
-        let widest = (16 / bytes).max(1);
-        let along_k = operand.contiguity(&problem.k, Axis::K, widest.min(shape[inner_dim]));
-        let along_outer = operand.contiguity(problem.loops(outer), outer, widest.min(shape[outer_dim]));
-        let k_is_dense =
-            operand.dims.iter().any(|dim| dim.stride == 1 && dim.terms.iter().any(|term| term.axis == Axis::K));
-        let k_first = along_k > along_outer || (along_k == along_outer && k_is_dense);
-        let (order, contiguity) =
-            if k_first { ([inner_dim, outer_dim], along_k) } else { ([outer_dim, inner_dim], along_outer) };
-        let per_thread = (shape[0] * shape[1] / (WARPS * 32)).max(1);
-        let contiguity = contiguity.min(per_thread);
-        let global = TileLayout::contiguous(&shape, &order, contiguity, WARPS)?;
-        // CUDA cores read rows of A and columns of B side by side, so those lie together; ldmatrix reads what global memory had together.
-        let shared_order = match unit {
-            Unit::TensorCore => order,
-            Unit::CudaCore => [outer_dim, inner_dim],
-        };
-        let accesses = match unit {
-            Unit::TensorCore => [SharedAccess::vector(&global), SharedAccess::matrix(&fragment)],
-            Unit::CudaCore => [SharedAccess::vector(&global), SharedAccess::vector(&fragment)],
-        };
-        let shared = SharedLayout::choose_swizzle(&shape, &shared_order, bytes, &accesses)?.layout;
-        Ok(OperandPlan { global, contiguity, shared, fragment })
+        let ldmatrix = target.architecture.features.ldmatrix;
+        let a = OperandPlan::new(&a_reading, 1, problem.a.dtype, fragment_a, unit, ldmatrix)?;
+        let b = OperandPlan::new(&b_reading, 0, problem.b.dtype, fragment_b, unit, ldmatrix)?;
+        let asynchronous = target.architecture.features.cp_async;
+        Ok(Some(GemmPlan { problem, unit, tile_m, tile_n, tile_k, a, b, accumulator, asynchronous }))
     }
 
     pub(in crate::schedule) fn shape(&self) -> KernelShape {
@@ -142,5 +181,35 @@ impl GemmPlan {
         outputs: &[Value<'m>],
     ) -> Result<(), LoweringError> {
         super::build::build(self, builder, body, inputs, outputs)
+    }
+}
+
+impl OperandPlan {
+    /// Of a tile whose dimension `k_dim` is summed over.
+    fn new(
+        reading: &Reading,
+        k_dim: usize,
+        dtype: DType,
+        fragment: TileLayout,
+        unit: Unit,
+        ldmatrix: bool,
+    ) -> Result<Self, LoweringError> {
+        let bytes = memory_type(dtype).size() as u32;
+        let shape = fragment.shape().to_vec();
+        let global = TileLayout::contiguous(&shape, &reading.order, reading.contiguity, WARPS)?;
+        let shared_order = match unit {
+            // Matrix instructions take 32-bit registers of elements along k; `ldmatrix` transposes those of 16 bits alone.
+            Unit::TensorCore(_) if bytes == 1 => [k_dim, 1 - k_dim],
+            Unit::TensorCore(_) => reading.order,
+            // CUDA cores read rows of A and columns of B side by side, so those lie together.
+            Unit::CudaCore => [1 - k_dim, k_dim],
+        };
+        let read = match unit {
+            Unit::TensorCore(_) if ldmatrix => SharedAccess::matrix(&fragment),
+            _ => SharedAccess::vector(&fragment),
+        };
+        let shared =
+            SharedLayout::choose_swizzle(&shape, &shared_order, bytes, &[SharedAccess::vector(&global), read])?.layout;
+        Ok(OperandPlan { global, contiguity: reading.contiguity, shared, fragment })
     }
 }
