@@ -168,12 +168,18 @@ mod tests {
             ("h100-sxm5", Unit::Tensor(F8), 1979.0),
             ("h100-pcie", Unit::F32, 51.2),
             ("h100-pcie", Unit::Tensor(F16), 756.0),
+            ("h100-sxm5", Unit::Tensor(F64), 67.0),
             ("h200", Unit::Tensor(Tf32), 494.7),
+            ("b200", Unit::F32, 75.0),
+            ("b200", Unit::F64, 37.0),
+            ("b200", Unit::F16, 150.0),
             ("b200", Unit::Tensor(F16), 2250.0),
             ("b200", Unit::Tensor(F4), 9000.0),
             ("rtx-5090", Unit::F32, 104.8),
             ("rtx-5090", Unit::Tensor(F16), 209.5),
+            ("rtx-5090", Unit::Tensor(F8), 419.0),
             ("rtx-5090", Unit::Tensor(I8), 838.0),
+            ("rtx-5090", Unit::Tensor(F4), 1676.0),
         ];
         for (name, unit, stated) in cases {
             let peak = Target::find(name).unwrap().peak(unit).unwrap() / 1e12;

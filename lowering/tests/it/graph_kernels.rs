@@ -439,6 +439,7 @@ fn products_by_the_instructions_of_each_target() {
         for (a, b, wanted, tolerance) in types {
             let (accumulate, dtype) = match a {
                 DType::I8 | DType::U8 => (DType::I32, DType::I32),
+                DType::F64 => (DType::F64, DType::F64),
                 _ => (F32, a),
             };
             // Odd sizes; k together in both operands; n together in B; m together in A.
