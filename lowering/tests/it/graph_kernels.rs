@@ -108,7 +108,7 @@ pub fn check_on(case: Case, inputs: &[Tensor], body: &Body<'_>) {
 }
 
 /// [`check_on`] for any target; gives the PTX.
-fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -> String {
+pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -> String {
     let session = Session::new();
     let module = graph_module(&session, &case, body);
     let expected = run_function(&module, "main", inputs, &|_| None, Mode::Typed).unwrap();
@@ -399,88 +399,6 @@ fn products() {
         check(case("contract", &[t(dtype, &[30, 20]), t(dtype, &[20, 44])], tolerance), &|at, v| {
             vec![op(at, contract("mk", "kn", "nm", dtype), v)]
         });
-    }
-}
-
-/// A name in the instruction table as PTX has it.
-fn instruction(name: &str) -> String {
-    let row = tenon_target::Instructions::table().matrix_instruction(name).unwrap();
-    row.ptx.split(' ').next().unwrap().to_owned()
-}
-
-/// The table of target facts: what each architecture multiplies with; where nothing fits, CUDA cores do.
-#[test]
-fn products_by_the_instructions_of_each_target() {
-    for architecture in tenon_target::Architecture::all() {
-        let name = architecture.llvm.processor.as_str();
-        let number = architecture.name.number;
-        let half = match number {
-            70..75 => "mma.m8n8k4.f32.f16.f16.f32",
-            75..80 => "mma.m16n8k8.f32.f16.f16.f32",
-            _ => "mma.m16n8k16.f32.f16.f16.f32",
-        };
-        let brain = (number >= 80).then_some("mma.m16n8k16.f32.bf16.bf16.f32");
-        let byte = |signs: &str| match number {
-            70..75 => None,
-            75..80 => Some(format!("mma.m8n8k16.s32.{signs}.s32")),
-            _ => Some(format!("mma.m16n8k32.s32.{signs}.s32")),
-        };
-        let double = architecture.tensor_rate(tenon_target::TensorType::F64).map(|_| "mma.m8n8k4.f64.f64.f64.f64");
-        let (i8, u8) = (DType::I8, DType::U8);
-        let types = [
-            (F16, F16, Some(half.to_owned()), 5e-3),
-            (DType::BF16, DType::BF16, brain.map(str::to_owned), 3e-2),
-            (i8, i8, byte("s8.s8"), 0.0),
-            (u8, i8, byte("u8.s8"), 0.0),
-            (u8, u8, byte("u8.u8"), 0.0),
-            (F32, F32, None, 1e-5),
-            (DType::F64, DType::F64, double.map(str::to_owned), 1e-13),
-        ];
-        for (a, b, wanted, tolerance) in types {
-            let (accumulate, dtype) = match a {
-                DType::I8 | DType::U8 => (DType::I32, DType::I32),
-                DType::F64 => (DType::F64, DType::F64),
-                _ => (F32, a),
-            };
-            // Odd sizes; k together in both operands; n together in B; m together in A.
-            let shapes = [("mk", "nk", [65, 33, 70]), ("mk", "kn", [40, 72, 64]), ("km", "kn", [72, 40, 40])];
-            // From sm_80 on the instructions are the same.
-            for (lhs, rhs, [m, n, k]) in shapes.into_iter().take(if number <= 80 { 3 } else { 1 }) {
-                let sizes = |labels: &str| -> Vec<u64> {
-                    labels
-                        .chars()
-                        .map(|label| {
-                            if label == 'm' {
-                                m
-                            } else if label == 'n' {
-                                n
-                            } else {
-                                k
-                            }
-                        })
-                        .collect()
-                };
-                let product = Contract { lhs: lhs.into(), rhs: rhs.into(), result: "mn".into(), accumulate, dtype };
-                let types = [t(a, &sizes(lhs)), t(b, &sizes(rhs))];
-                let inputs = [random(&types[0], 1), random(&types[1], 2)];
-                let ptx = check_for(name, case("contract", &types, tolerance), &inputs, &|at, v| {
-                    vec![op(at, product.clone(), v)]
-                });
-                match &wanted {
-                    // The instruction of sm_70 is there in each order of the operands.
-                    Some(wanted) if number < 75 => {
-                        assert!(ptx.contains("mma.sync.aligned.m8n8k4."), "{name}: {wanted}")
-                    }
-                    Some(wanted) => assert!(ptx.contains(&instruction(wanted)), "{name}: {wanted}"),
-                    None => assert!(!ptx.contains("mma.sync"), "{name}: {a}"),
-                }
-                if a.bits() == 16 && wanted.is_some() {
-                    assert_eq!(ptx.contains("ldmatrix"), number >= 75, "{name}: {a}");
-                }
-                assert!(!ptx.contains("ldmatrix") || number >= 75, "{name}");
-                assert!(!ptx.contains("cp.async") || number >= 80, "{name}");
-            }
-        }
     }
 }
 

@@ -10,4 +10,5 @@ mod kernels;
 mod layouts;
 mod planted;
 mod support;
+mod targets;
 mod values;
