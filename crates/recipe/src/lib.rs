@@ -13,4 +13,4 @@ mod recipe;
 mod schema;
 
 pub use error::{RecipeError, RecipeErrorKind};
-pub use recipe::{DimEntry, InputClause, NumericClass, Numerics, Recipe, Tolerance};
+pub use recipe::{DimClause, DimEntry, InputClause, NumericClass, Numerics, Recipe, Tolerance};

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::RecipeErrorKind::{Format, Syntax, UnknownKey, Unreadable, Unsupported, Value, Version};
 use crate::schema::{Key, ROOT};
-use crate::{DimEntry, InputClause, NumericClass, Recipe, RecipeError, Tolerance};
+use crate::{DimClause, DimEntry, InputClause, NumericClass, Recipe, RecipeError, Tolerance};
 
 type Errors = Vec<RecipeError>;
 type Node<'t> = Spanned<DeValue<'t>>;
@@ -167,14 +167,16 @@ impl Reader {
     fn dim(&mut self, recipe: &mut Recipe, name: &str, clause: &Node<'_>) {
         let path = format!("semantic.dims.{name}");
         let DeValue::Table(clause_table) = clause.get_ref() else { return };
+        let mut pad = false;
         for key in ["between", "beyond"] {
             if let Some(value) = clause_table.get(key) {
                 match value.get_ref() {
                     DeValue::String(word) if word == "reject" => {}
-                    DeValue::String(word) if word == "pad" && key == "between" => {
-                        self.unsupported(value.span(), &format!("`{path}.between = \"pad\"`"));
+                    DeValue::String(word) if word == "pad" && key == "between" => pad = true,
+                    _ => {
+                        let expected = if key == "between" { "\"pad\" or \"reject\"" } else { "\"reject\"" };
+                        self.wrong(value, &format!("{path}.{key}"), expected);
                     }
-                    _ => self.wrong(value, &format!("{path}.{key}"), "\"reject\""),
                 }
             }
         }
@@ -199,7 +201,7 @@ impl Reader {
             return self.wrong(allowed, &format!("{path}.allowed"), expected);
         }
         values.sort_unstable();
-        recipe.dims.insert(name.to_owned(), values);
+        recipe.dims.insert(name.to_owned(), DimClause { allowed: values, pad });
     }
 
     fn input(&mut self, recipe: &mut Recipe, name: &str, clause: &Node<'_>) {

@@ -10,14 +10,23 @@ use tenon_tensor::DType;
 pub struct Recipe {
     /// Its name, for people; part of the hash.
     pub name: String,
-    /// Values that each named dimension may take, ascending, in the order of the file.
-    pub dims: IndexMap<String, Vec<u64>>,
+    /// Named dimensions, in the order of the file.
+    pub dims: IndexMap<String, DimClause>,
     /// What is promised of inputs, by name.
     pub inputs: IndexMap<String, InputClause>,
     /// The numeric promise.
     pub numerics: Numerics,
     /// GPUs or architectures; empty: none is named, the command's default holds.
     pub targets: Vec<String>,
+}
+
+/// `[semantic.dims.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DimClause {
+    /// Values that it may take, ascending.
+    pub allowed: Vec<u64>,
+    /// Whether a value between them is taken into the next larger one (`between = "pad"`) or refused.
+    pub pad: bool,
 }
 
 /// `[semantic.inputs.NAME]`.
@@ -176,8 +185,9 @@ impl Recipe {
                 dims: self
                     .dims
                     .iter()
-                    .map(|(name, allowed)| {
-                        (name.as_str(), CanonicalDim { allowed, between: "reject", beyond: "reject" })
+                    .map(|(name, clause)| {
+                        let between = if clause.pad { "pad" } else { "reject" };
+                        (name.as_str(), CanonicalDim { allowed: &clause.allowed, between, beyond: "reject" })
                     })
                     .collect(),
                 inputs: self

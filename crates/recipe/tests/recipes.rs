@@ -43,8 +43,8 @@ fn fault(text: &str) -> (String, String, String, String) {
 fn a_full_recipe() {
     let recipe = Recipe::parse(FULL).unwrap();
     assert_eq!(recipe.name, "minilm");
-    assert_eq!(recipe.dims["batch"], [1, 4]);
-    assert_eq!(recipe.dims["seq"], [32, 64]);
+    assert_eq!(recipe.dims["batch"].allowed, [1, 4]);
+    assert_eq!(recipe.dims["seq"].allowed, [32, 64]);
     let ids = &recipe.inputs["input_ids"];
     assert_eq!(ids.dims.as_deref().unwrap(), [DimEntry::Named("batch".into()), DimEntry::Named("seq".into())]);
     assert_eq!(ids.dtype.unwrap().name(), "i64");
@@ -110,7 +110,6 @@ fn clauses_that_are_not_enforced_are_refused_by_name() {
         assert_eq!(message, format!("clause `{name}` is not supported in this version"));
     }
     for (text, word) in [
-        ("[semantic.dims.n]\nallowed = [1]\nbetween = 'pad'", "pad"),
         ("[semantic.numerics]\naccumulate = 'f64'", "f64"),
         ("[semantic.numerics]\nrounding = 'stochastic'", "stochastic"),
     ] {
@@ -118,6 +117,16 @@ fn clauses_that_are_not_enforced_are_refused_by_name() {
         assert_eq!((code.as_str(), span), ("E0204", format!("'{word}'")));
         assert!(message.contains(word), "{message}");
     }
+}
+
+#[test]
+fn padding_is_part_of_the_contract() {
+    let read = |text: &str| Recipe::parse(&format!("recipe = 1\n[semantic.dims.n]\nallowed = [4, 8]\n{text}")).unwrap();
+    assert!(
+        read("between = 'pad'").dims["n"].pad && !read("between = 'reject'").dims["n"].pad && !read("").dims["n"].pad
+    );
+    assert_eq!(read("between = 'reject'").hash(), read("").hash());
+    assert_ne!(read("between = 'pad'").hash(), read("").hash());
 }
 
 #[test]

@@ -239,12 +239,74 @@ impl DimExpr {
         self.substitute(&|name| lookup(name).map(DimExpr::constant))?.as_constant()
     }
 
+    /// The largest value that it can have while each name is at least 0 and at most what `lookup` says; `None`: a name without bound, or too large.
+    pub fn upper_bound(&self, lookup: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
+        self.bounds(lookup).map(|(_, high)| high)
+    }
+
+    /// The least and the largest value, by interval arithmetic: both may be beyond what is reached.
+    fn bounds(&self, lookup: &dyn Fn(&str) -> Option<i64>) -> Option<(i64, i64)> {
+        let (mut low, mut high) = (0i64, 0i64);
+        for (atoms, coefficient) in &self.terms {
+            let mut product = (*coefficient, *coefficient);
+            for atom in atoms {
+                let (a, b) = match atom {
+                    Atom::Symbol(name) => (0, lookup(name)?),
+                    Atom::FloorDiv(inner, divisor) => {
+                        let (a, b) = inner.bounds(lookup)?;
+                        (a.div_euclid(*divisor), b.div_euclid(*divisor))
+                    }
+                    Atom::Max(x, y) => {
+                        let (x, y) = (x.bounds(lookup)?, y.bounds(lookup)?);
+                        (x.0.max(y.0), x.1.max(y.1))
+                    }
+                    Atom::Min(x, y) => {
+                        let (x, y) = (x.bounds(lookup)?, y.bounds(lookup)?);
+                        (x.0.min(y.0), x.1.min(y.1))
+                    }
+                };
+                let corners = [
+                    product.0.checked_mul(a)?,
+                    product.0.checked_mul(b)?,
+                    product.1.checked_mul(a)?,
+                    product.1.checked_mul(b)?,
+                ];
+                product = (corners.into_iter().min()?, corners.into_iter().max()?);
+            }
+            low = low.checked_add(product.0)?;
+            high = high.checked_add(product.1)?;
+        }
+        Some((low, high))
+    }
+
+    /// A number and expressions whose product it is: a single product is split into its factors, a sum gives its common divisor and the rest.
+    pub fn factors(&self) -> (i64, Vec<DimExpr>) {
+        if let Some((atoms, coefficient)) = self.terms.iter().next()
+            && self.terms.len() == 1
+        {
+            return (*coefficient, atoms.iter().cloned().map(DimExpr::atom).collect());
+        }
+        let common = self.terms.values().fold(0u64, |common, coefficient| gcd(common, coefficient.unsigned_abs()));
+        match i64::try_from(common) {
+            Ok(0) => (0, Vec::new()),
+            Ok(common) => {
+                let terms = self.terms.iter().map(|(atoms, coefficient)| (atoms.clone(), coefficient / common));
+                (common, vec![DimExpr { terms: terms.collect() }])
+            }
+            Err(_) => (1, vec![self.clone()]),
+        }
+    }
+
     /// Parses the text form.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parser = Parser { rest: text.trim(), depth: 0 };
         let expression = parser.sum()?;
         parser.rest.is_empty().then_some(expression)
     }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl From<i64> for DimExpr {
@@ -405,6 +467,25 @@ mod tests {
             assert!(DimExpr::parse(bad).is_none(), "{bad}");
         }
         assert!(DimExpr::parse(&"(".repeat(1000)).is_none());
+    }
+
+    #[test]
+    fn factors_and_bounds() {
+        let parse = |text| DimExpr::parse(text).unwrap();
+        let names = |text| {
+            let (number, rest) = parse(text).factors();
+            (number, rest.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(names("12*a*b"), (12, vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(names("4*a+6"), (2, vec!["2*a+3".to_owned()]));
+        assert_eq!(names("7"), (7, vec![]));
+        assert_eq!(names("0"), (0, vec![]));
+        let bound = |text| parse(text).upper_bound(&|name| Some(if name == "a" { 4 } else { 10 }));
+        assert_eq!(bound("2*a*b+1"), Some(81));
+        assert_eq!(bound("b-a"), Some(10));
+        assert_eq!(bound("floordiv(b-a,3)"), Some(3));
+        assert_eq!(bound("max(a,b)-min(a,b)"), Some(10));
+        assert_eq!(parse("c").upper_bound(&|_| None), None);
     }
 
     fn expression() -> impl Strategy<Value = String> {

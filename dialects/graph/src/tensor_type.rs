@@ -40,6 +40,7 @@ impl Dim {
             return None;
         }
         let capacity = match self.capacity {
+            Some(_) if extent.as_constant().is_some() => extent.as_constant().and_then(|size| u64::try_from(size).ok()),
             Some(capacity) => {
                 let value = function(&DimExpr::constant(i64::try_from(capacity).ok()?))?;
                 // A function that brings in other symbols has no capacity yet.
@@ -78,14 +79,10 @@ impl Dim {
         self.known() == Some(1)
     }
 
-    /// Whether the two are known to differ.
+    /// Whether the two are known to differ in extent; capacities only bound it.
     pub fn differs(&self, other: &Self) -> bool {
-        match self.extent.sub(&other.extent).and_then(|difference| difference.as_constant()) {
-            Some(difference) => {
-                difference != 0 || matches!((self.capacity, other.capacity), (Some(a), Some(b)) if a != b)
-            }
-            None => false,
-        }
+        let difference = self.extent.sub(&other.extent).and_then(|difference| difference.as_constant());
+        difference.is_some_and(|difference| difference != 0)
     }
 }
 

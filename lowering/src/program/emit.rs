@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tenon_graph_dialect::TensorType;
+use tenon_graph_dialect::{DimExpr, TensorType, write_dim_expr};
 use tenon_ir::{Builder, Context, Location, Type, Value};
 use tenon_target::Target;
 
@@ -150,12 +150,15 @@ impl<'m> Emitter<'_, 'm> {
                     .chain(results)
                     .map(|id| self.value(*id))
                     .collect::<Result<Vec<_>, ProgramError>>()?;
-                let grid: Vec<_> = kernel.grid.iter().map(|size| context.i64(i64::from(*size))).collect();
+                let list = |list: &[DimExpr]| {
+                    context.array(&list.iter().map(|size| write_dim_expr(size, context)).collect::<Vec<_>>())
+                };
                 self.at_location(graph.location())
                     .op("hw.launch")
                     .operands(&buffers)
                     .attribute("kernel", context.symbol(&kernel.name))
-                    .attribute("grid", context.array(&grid))
+                    .attribute("grid", list(&kernel.grid))
+                    .optional_attribute("extents", (!kernel.extents.is_empty()).then(|| list(&kernel.extents)))
                     .attribute("source_nodes", sources(graph.location()))
                     .build()?;
             }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tenon_graph_dialect::DimExpr;
 use tenon_ir::{Builder, Location, Op};
 
 use tenon_target::Target;
@@ -25,16 +26,19 @@ pub struct Sharing {
 #[derive(Debug, Clone)]
 pub(super) struct Kernel {
     pub name: String,
-    pub grid: [u32; 3],
+    /// Blocks, as expressions of extents.
+    pub grid: [DimExpr; 3],
+    /// What is passed after the pointers.
+    pub extents: Vec<DimExpr>,
 }
 
 /// The kernels lowered so far.
 #[derive(Default)]
 pub(super) struct KernelCache {
-    by_graph: HashMap<String, usize>,
-    by_program: HashMap<String, usize>,
+    by_graph: HashMap<String, Kernel>,
+    /// Names of the kernels of the module.
+    by_program: HashMap<String, String>,
     names: HashSet<String>,
-    kernels: Vec<Kernel>,
     launches: usize,
 }
 
@@ -43,32 +47,32 @@ impl KernelCache {
     pub fn get(&mut self, kernel: Op<'_>, at: Builder<'_>, target: &Target) -> Result<Kernel, LoweringError> {
         self.launches += 1;
         let key = content_key(kernel, &["sym_name", "rules", "cost"]);
-        if let Some(index) = self.by_graph.get(&key) {
-            return Ok(self.kernels[*index].clone());
+        if let Some(kernel) = self.by_graph.get(&key) {
+            return Ok(kernel.clone());
         }
         let name = self.free_name(&kernel.string("sym_name").unwrap_or_default());
         let scheduled = lower_kernel(kernel, at.with_location(local(kernel.location(), at)), &name, target)?;
         // Different graphs may give one tile program, such as shapes that differ by ones.
         let program = content_key(scheduled.op, &["sym_name", "source_nodes"]);
-        let index = match self.by_program.get(&program) {
-            Some(index) => {
+        let name = match self.by_program.get(&program) {
+            Some(name) => {
                 scheduled.op.erase()?;
-                *index
+                name.clone()
             }
             None => {
                 self.names.insert(name.clone());
-                self.kernels.push(Kernel { name, grid: scheduled.shape.grid });
-                self.by_program.insert(program, self.kernels.len() - 1);
-                self.kernels.len() - 1
+                self.by_program.insert(program, name.clone());
+                name
             }
         };
-        self.by_graph.insert(key, index);
-        Ok(self.kernels[index].clone())
+        let kernel = Kernel { name, grid: scheduled.shape.grid, extents: scheduled.extents };
+        self.by_graph.insert(key, kernel.clone());
+        Ok(kernel)
     }
 
     /// How much was shared.
     pub fn sharing(&self) -> Sharing {
-        Sharing { launches: self.launches, lowered: self.by_graph.len(), kernels: self.kernels.len() }
+        Sharing { launches: self.launches, lowered: self.by_graph.len(), kernels: self.by_program.len() }
     }
 
     /// The name as an identifier of PTX that no other kernel has.

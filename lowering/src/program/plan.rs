@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tenon_graph_dialect::TensorType;
+use tenon_graph_dialect::{DimExpr, TensorType};
 use tenon_ir::{Attribute, Module, Op, Value};
 use tenon_runtime::LaunchPlan;
 use tenon_runtime::plan::{
@@ -70,6 +70,20 @@ fn expression(op: Op<'_>, attribute: Attribute<'_>) -> Result<Expr, ProgramError
     value.map(Expr::Number).ok_or_else(|| wrong(op, format!("`{attribute}` is no size")))
 }
 
+/// Bytes up to the extents.
+fn filled_bytes(op: Op<'_>, ty: &TensorType) -> Result<Expr, ProgramError> {
+    let size = i64::try_from(ty.dtype.size()).map(DimExpr::constant).unwrap_or_default();
+    let bytes = ty.dims.iter().try_fold(size, |bytes, dim| bytes.mul(&dim.extent));
+    bytes.map(|bytes| number_or_text(&bytes)).ok_or_else(|| wrong(op, "its size is too complex an expression"))
+}
+
+fn number_or_text(expression: &DimExpr) -> Expr {
+    match expression.as_constant().and_then(|number| u64::try_from(number).ok()) {
+        Some(number) => Expr::Number(number),
+        None => Expr::Text(expression.to_string()),
+    }
+}
+
 /// Names of the model's nodes: the attribute, which survives where locations do not, or else the location.
 fn source_nodes(op: Op<'_>) -> Vec<String> {
     match op.attribute("source_nodes").and_then(|list| list.as_array()) {
@@ -98,8 +112,22 @@ impl Reader<'_> {
     fn result<'m>(&mut self, op: Op<'m>) -> Result<(Value<'m>, TensorType, Vec<u64>), ProgramError> {
         let value = op.result(0).ok_or_else(|| wrong(op, "it has no result"))?;
         let tensor = self.tensor(op, value)?;
-        let shape = tensor.known_shape().unwrap_or_default();
+        let shape = tensor.capacities().unwrap_or_default();
         Ok((value, tensor, shape))
+    }
+
+    /// A tensor of the caller's. Symbols of its extents become extents of the plan.
+    fn slot(&mut self, name: String, tensor: &TensorType) -> TensorSlot {
+        let mut slot = TensorSlot::new(name, tensor.dtype, &tensor.capacities().unwrap_or_default());
+        if tensor.known_shape().is_none() {
+            slot.extents = Some(tensor.dims.iter().map(|dim| number_or_text(&dim.extent)).collect());
+            for symbol in tensor.dims.iter().flat_map(|dim| dim.extent.symbols()) {
+                if !self.plan.extents.contains(&symbol) {
+                    self.plan.extents.push(symbol);
+                }
+            }
+        }
+        slot
     }
 
     fn place(&self, op: Op<'_>, value: Value<'_>) -> Result<Place, ProgramError> {
@@ -123,16 +151,16 @@ impl Reader<'_> {
         if self.outputs.insert(base.key(), index).is_some() {
             return Err(wrong(op, format!("`{name}` has the buffer of another output")));
         }
-        let shape = tensor.known_shape().unwrap_or_default();
-        self.plan.outputs.push(TensorSlot::new(name, tensor.dtype, &shape));
+        let slot = self.slot(name, &tensor);
+        self.plan.outputs.push(slot);
         Ok(())
     }
 
     fn op(&mut self, op: Op<'_>) -> Result<(), ProgramError> {
         match op.name().as_str() {
             "hw.input" | "hw.parameter" => {
-                let (value, tensor, shape) = self.result(op)?;
-                let slot = TensorSlot::new(op.string("name").unwrap_or_default(), tensor.dtype, &shape);
+                let (value, tensor, _) = self.result(op)?;
+                let slot = self.slot(op.string("name").unwrap_or_default(), &tensor);
                 let place = if op.is("hw.input") {
                     self.plan.inputs.push(slot);
                     Place::Input(self.plan.inputs.len() as u32 - 1)
@@ -159,9 +187,8 @@ impl Reader<'_> {
             }
             "hw.copy" => {
                 let [source, target] = op.operands()[..] else { return Err(wrong(op, "it must have two operands")) };
-                let bytes = bytes_of(&self.tensor(op, target)?).unwrap_or(0);
-                let copy =
-                    Copy { source: self.place(op, source)?, target: self.place(op, target)?, bytes: bytes.into() };
+                let bytes = filled_bytes(op, &self.tensor(op, target)?)?;
+                let copy = Copy { source: self.place(op, source)?, target: self.place(op, target)?, bytes };
                 self.step(op, Operation::Copy(copy));
             }
             "hw.memset" => {

@@ -64,9 +64,9 @@ pub(super) struct Outline<'m> {
     pub location: Location<'m>,
 }
 
-/// Bytes of a value in memory.
+/// Bytes of a value in memory: what its capacities take.
 pub(super) fn bytes_of(ty: &TensorType) -> Option<u64> {
-    let shape = ty.known_shape()?;
+    let shape = ty.capacities()?;
     if shape.contains(&0) {
         return Some(0);
     }
@@ -186,7 +186,7 @@ impl<'m> Reader<'m> {
     fn value(&mut self, value: Value<'m>, origin: Origin, location: Location<'m>) -> Result<ValueId, ProgramError> {
         let ty = TensorType::read(value.ty())?;
         if bytes_of(&ty).is_none() {
-            let message = format!("{ty} has a dimension without a fixed size, or 2^63 bytes or more");
+            let message = format!("{ty} has a dimension without a largest size, or 2^63 bytes or more");
             return Err(ProgramError::Shape { nodes: location.names(), message });
         }
         if ty.order.as_ref().is_some_and(|order| !order.is_sorted()) && !matches!(origin, Origin::Step(_)) {

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use tenon_graph_dialect::{Operator, TensorType};
+use tenon_graph_dialect::{DimExpr, Operator, TensorType};
 use tenon_ir::Op;
 use tenon_tensor::{DType, NumberKind};
 
 use crate::LoweringError;
+use crate::schedule::size::{ExtentTable, Size, check_factors};
 
 /// A value in the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,19 +18,19 @@ pub enum ValueRef {
     Node(usize, usize),
 }
 
-/// A tensor of fixed shape, row-major.
+/// A tensor, row-major by its sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// Element type.
     pub dtype: DType,
     /// Sizes.
-    pub sizes: Vec<u32>,
+    pub sizes: Vec<Size>,
 }
 
 impl Shape {
-    fn read(ty: &TensorType) -> Result<Self, LoweringError> {
-        let Some(sizes) = ty.known_shape() else {
-            return Err(LoweringError::shape(format!("{ty} has a dimension without a fixed size")));
+    fn read(ty: &TensorType, table: &mut ExtentTable) -> Result<Self, LoweringError> {
+        let Some(capacities) = ty.capacities() else {
+            return Err(LoweringError::shape(format!("{ty} has a dimension without a largest size")));
         };
         let supported = match ty.dtype.kind() {
             NumberKind::Complex => false,
@@ -42,32 +43,44 @@ impl Shape {
                 "kernels take bool, integers of 8 to 64 bits, f16, bf16, f32 and f64",
             ));
         }
-        let count =
-            sizes.iter().try_fold(1u64, |count, size| count.checked_mul(*size)).filter(|count| *count < 1 << 31);
-        if count.is_none() || sizes.iter().any(|size| *size >= 1 << 31) {
-            return Err(LoweringError::shape(format!("{ty} has 2^31 elements or more")));
+        let count = capacities.iter().try_fold(1u64, |count, size| count.checked_mul(*size));
+        if count.is_none_or(|count| count >= 1 << 40) || capacities.iter().any(|size| *size >= 1 << 31) {
+            return Err(LoweringError::shape(format!("{ty} has 2^40 elements, or a dimension of 2^31, or more")));
         }
-        Ok(Shape { dtype: ty.dtype, sizes: sizes.into_iter().map(|size| size as u32).collect() })
+        let sizes = ty.dims.iter().zip(capacities).map(|(dim, capacity)| table.size(&dim.extent, capacity));
+        let sizes = sizes.collect::<Result<Vec<_>, _>>()?;
+        check_factors(&sizes)?;
+        Ok(Shape { dtype: ty.dtype, sizes })
     }
 
     /// Number of elements.
-    pub fn elements(&self) -> u32 {
+    pub fn elements(&self) -> Size {
         self.sizes.iter().product()
     }
 
     /// Distance of neighbours along each dimension, in elements.
-    pub fn strides(&self) -> Vec<u32> {
+    pub fn strides(&self) -> Vec<Size> {
         strides(&self.sizes)
     }
 }
 
 /// Row-major strides.
-pub fn strides(sizes: &[u32]) -> Vec<u32> {
-    let mut strides = vec![1; sizes.len()];
+pub fn strides(sizes: &[Size]) -> Vec<Size> {
+    let mut strides = vec![Size::fixed(1); sizes.len()];
     for index in (0..sizes.len().saturating_sub(1)).rev() {
-        strides[index] = strides[index + 1] * sizes[index + 1].max(1);
+        let size = if sizes[index + 1] == 0 { Size::fixed(1) } else { sizes[index + 1] };
+        strides[index] = strides[index + 1] * size;
     }
     strides
+}
+
+/// Expressions of an operator's attributes that its code may need.
+fn amounts(operator: &Operator) -> Vec<&DimExpr> {
+    match operator {
+        Operator::Slice(slice) => slice.starts.iter().collect(),
+        Operator::Pad(pad) => pad.low.iter().chain(&pad.high).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// An operator in the body.
@@ -96,6 +109,8 @@ pub struct Body {
     pub nodes: Vec<Node>,
     /// What it yields.
     pub outputs: Vec<ValueRef>,
+    /// What it must know at launch.
+    pub extents: ExtentTable,
 }
 
 impl Body {
@@ -105,10 +120,12 @@ impl Body {
         let wrong = |reason: &str| LoweringError::Kernel { kernel: name.clone(), reason: reason.to_owned() };
         let block = kernel.region_block(0).ok_or_else(|| wrong("it has no body"))?;
         let mut values = HashMap::new();
+        let mut extents = ExtentTable::default();
         let mut inputs = Vec::new();
         for (index, argument) in block.arguments().into_iter().enumerate() {
             inputs.push(
-                Shape::read(&TensorType::read(argument.ty())?).map_err(|e| e.with_nodes(kernel.location().names()))?,
+                Shape::read(&TensorType::read(argument.ty())?, &mut extents)
+                    .map_err(|error| error.with_nodes(kernel.location().names()))?,
             );
             values.insert(argument, ValueRef::Input(index));
         }
@@ -130,9 +147,10 @@ impl Body {
             let results = op
                 .results()
                 .into_iter()
-                .map(|value| Shape::read(&TensorType::read(value.ty())?))
+                .map(|value| Shape::read(&TensorType::read(value.ty())?, &mut extents))
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(|error| error.with_nodes(sources.clone()))?;
+            amounts(&operator).into_iter().try_for_each(|amount| extents.add(amount))?;
             for (index, value) in op.results().into_iter().enumerate() {
                 values.insert(value, ValueRef::Node(nodes.len(), index));
             }
@@ -141,7 +159,7 @@ impl Body {
         if outputs.is_empty() {
             return Err(wrong("it yields nothing"));
         }
-        Ok(Body { name, family: kernel.string("family").unwrap_or_default(), inputs, nodes, outputs })
+        Ok(Body { name, family: kernel.string("family").unwrap_or_default(), inputs, nodes, outputs, extents })
     }
 
     /// Type of a value.

@@ -1,13 +1,15 @@
 //! Where in a tensor each place of a tile looks.
 
-use tenon_hw_dialect::{Tile, TileBuilder, line_layout};
+use tenon_hw_dialect::{Scalar, Tile, TileBuilder, line_layout};
+use tenon_ir::Value;
 use tenon_layout::TileLayout;
 use tenon_tensor::DType;
 
 use crate::LoweringError;
 use crate::schedule::body::strides;
+use crate::schedule::size::{Size, is_wide, offset_type};
 
-/// A coordinate of every place: one number, or a tile of i32.
+/// A coordinate of every place: one number, or a tile of i32. Row-major numbers of elements are i32 too, or i64 in tensors that need it.
 #[derive(Clone)]
 pub enum Coordinate<'m> {
     /// The same in every place.
@@ -20,7 +22,7 @@ pub enum Coordinate<'m> {
 #[derive(Clone)]
 pub struct Index<'m> {
     /// Shape of the tensor.
-    pub sizes: Vec<u32>,
+    pub sizes: Vec<Size>,
     /// Layout of the places.
     pub layout: TileLayout,
     /// Row-major number of the element, where it is at hand.
@@ -34,7 +36,7 @@ pub struct Index<'m> {
 }
 
 /// What tells two indices apart: shape, whether it is the family's own, number and coordinates.
-pub type IndexKey = (Vec<u32>, bool, Option<usize>, Option<Vec<Result<usize, i32>>>);
+pub type IndexKey = (Vec<Size>, bool, Option<usize>, Option<Vec<Result<usize, i32>>>);
 
 impl<'m> Index<'m> {
     /// Equal for indices at which every place looks at the same element.
@@ -48,7 +50,7 @@ impl<'m> Index<'m> {
     }
 
     /// Places that look at elements by number; `contiguity` registers in a row are consecutive, aligned numbers.
-    pub fn from_linear(sizes: &[u32], linear: Tile<'m>, contiguity: u32) -> Self {
+    pub fn from_linear(sizes: &[Size], linear: Tile<'m>, contiguity: u32) -> Self {
         Index {
             sizes: sizes.to_vec(),
             layout: linear.ty.layout.clone(),
@@ -61,7 +63,7 @@ impl<'m> Index<'m> {
 
     /// Places that look at elements by coordinates.
     pub fn from_coordinates(
-        sizes: &[u32],
+        sizes: &[Size],
         coordinates: Vec<Coordinate<'m>>,
         layout: &TileLayout,
         contiguity: u32,
@@ -94,7 +96,7 @@ impl<'m> Index<'m> {
             return Ok(linear.clone());
         }
         let coordinates = self.coordinates.clone().unwrap_or_default();
-        offset(builder, &coordinates, &strides(&self.sizes), &self.layout)
+        offset(builder, &coordinates, &self.sizes, &self.layout)
     }
 
     /// Coordinates of the element.
@@ -107,22 +109,22 @@ impl<'m> Index<'m> {
     }
 
     /// The same elements under another shape.
-    pub fn reshaped(&self, builder: TileBuilder<'m>, sizes: &[u32]) -> Result<Self, LoweringError> {
+    pub fn reshaped(&self, builder: TileBuilder<'m>, sizes: &[Size]) -> Result<Self, LoweringError> {
         if sizes == self.sizes {
             return Ok(self.clone());
         }
         let linear = self.linear(builder)?;
         // Registers that are consecutive numbers stay so; the end of a shorter last dimension may come between them.
-        let contiguity = common(self.contiguity, sizes.last().copied().unwrap_or(1));
+        let contiguity = common(self.contiguity, sizes.last().copied().unwrap_or(Size::fixed(1)));
         Ok(Index { own: self.own, ..Index::from_linear(sizes, linear, contiguity) })
     }
 
     /// The element of a tensor that NumPy broadcasts to this index's shape.
-    pub fn broadcast_from(&self, builder: TileBuilder<'m>, sizes: &[u32]) -> Result<Self, LoweringError> {
+    pub fn broadcast_from(&self, builder: TileBuilder<'m>, sizes: &[Size]) -> Result<Self, LoweringError> {
         if sizes == self.sizes {
             return Ok(self.clone());
         }
-        if sizes.iter().product::<u32>() == self.sizes.iter().product::<u32>() {
+        if sizes.iter().product::<Size>() == self.sizes.iter().product::<Size>() {
             // Only dimensions of 1 were put in.
             return self.reshaped(builder, sizes);
         }
@@ -131,18 +133,35 @@ impl<'m> Index<'m> {
             return Ok(Index::from_coordinates(sizes, coordinates, &self.layout, 1));
         }
         // A trailing part of the shape: the number modulo its size.
-        let stripped: Vec<u32> = sizes.iter().copied().skip_while(|size| *size == 1).collect();
+        let stripped: Vec<Size> = sizes.iter().copied().skip_while(|size| *size == 1).collect();
         if let Some(linear) = &self.linear
             && self.sizes.ends_with(&stripped)
         {
-            let count: u32 = stripped.iter().product();
+            let count: Size = stripped.iter().product();
+            if is_wide(&stripped) {
+                // The remainder may need 64 bits itself.
+                let coordinates = delinearize(builder, linear, &self.sizes)?;
+                let picked = coordinates[self.sizes.len() - stripped.len()..].to_vec();
+                let ones = vec![Coordinate::Constant(0); sizes.len() - stripped.len()];
+                return Ok(Index::from_coordinates(sizes, [ones, picked].concat(), &self.layout, self.contiguity));
+            }
+            let wide = linear.ty.element == DType::I64;
             let linear = builder.map1(&[linear], &self.layout, DType::I32, |scalar, values| {
-                Ok(scalar.div_rem(values[0], count as i32)?.1)
+                let (_, remainder) =
+                    if wide { count.div_rem_wide(scalar, values[0])? } else { count.div_rem(scalar, values[0])? };
+                Ok(remainder)
             })?;
             return Ok(Index::from_linear(sizes, linear, self.contiguity));
         }
         let coordinates = self.coordinates(builder)?;
         let skipped = self.sizes.len() - sizes.len();
+        let differing = (0..sizes.len()).find(|dim| !(sizes[*dim] == 1 || sizes[*dim] == self.sizes[skipped + dim]));
+        if let Some(dim) = differing {
+            // Fixed sizes were checked when types were inferred; of extents it is not known whether one of them is 1.
+            return Err(LoweringError::shape(format!(
+                "dimension {dim} of an operand is broadcast to one that is not known to be as large; give both one name in the recipe"
+            )));
+        }
         let picked = sizes
             .iter()
             .enumerate()
@@ -154,38 +173,54 @@ impl<'m> Index<'m> {
 }
 
 /// The largest power of two that divides both a contiguity and a size.
-pub fn common(contiguity: u32, size: u32) -> u32 {
-    if size == 0 { contiguity } else { contiguity.min(1 << size.trailing_zeros()) }
+pub fn common(contiguity: u32, size: impl Into<Size>) -> u32 {
+    contiguity.min(size.into().power_of_two())
 }
 
-/// Σ coordinate · stride.
-pub fn offset<'m>(
+/// Σ coordinate · stride, row-major: i64 where a tensor of these sizes needs it, else i32.
+fn offset<'m>(
     builder: TileBuilder<'m>,
     coordinates: &[Coordinate<'m>],
-    strides: &[u32],
+    sizes: &[Size],
     layout: &TileLayout,
 ) -> Result<Tile<'m>, LoweringError> {
-    let mut constant = 0i32;
+    let wide = is_wide(sizes);
+    let element = offset_type(wide);
+    let mut constant = 0i64;
     let mut tiles = Vec::new();
     let mut factors = Vec::new();
-    for (coordinate, stride) in coordinates.iter().zip(strides) {
+    let mut moving: Vec<(i32, Size)> = Vec::new();
+    for (coordinate, stride) in coordinates.iter().zip(strides(sizes)) {
         match coordinate {
-            Coordinate::Constant(value) => constant = constant.wrapping_add(value.wrapping_mul(*stride as i32)),
+            Coordinate::Constant(0) => {}
+            Coordinate::Constant(value) => match stride.known() {
+                Some(stride) => constant = constant.wrapping_add(i64::from(*value).wrapping_mul(stride as i64)),
+                None => moving.push((*value, stride)),
+            },
             Coordinate::Tile(tile) => {
                 tiles.push(tile);
-                factors.push(*stride as i32);
+                factors.push(stride);
             }
         }
     }
+    let constant = if wide { constant } else { i64::from(constant as i32) };
+    let plus = |code: Scalar<'m>, sum: Value<'m>| {
+        let sum = if constant == 0 { sum } else { code.add(sum, code.int(constant, element)?)? };
+        moving
+            .iter()
+            .try_fold(sum, |sum, (value, stride)| code.add(sum, stride.scale_to(code, code.i32(*value)?, wide)?))
+    };
     if tiles.is_empty() {
-        return Ok(builder.splat(builder.scalar().i32(constant)?, DType::I32, layout)?);
+        let code = builder.scalar();
+        let start = if moving.is_empty() { code.int(constant, element)? } else { plus(code, code.int(0, element)?)? };
+        return Ok(builder.splat(start, element, layout)?);
     }
-    Ok(builder.map1(&tiles, layout, DType::I32, |scalar, values| {
-        let mut sum = scalar.scale(values[0], factors[0])?;
+    Ok(builder.map1(&tiles, layout, element, |scalar, values| {
+        let mut sum = factors[0].scale_to(scalar, values[0], wide)?;
         for (value, factor) in values.iter().zip(&factors).skip(1) {
-            sum = scalar.add(sum, scalar.scale(*value, *factor)?)?;
+            sum = scalar.add(sum, factor.scale_to(scalar, *value, wide)?)?;
         }
-        Ok(scalar.offset(sum, constant)?)
+        Ok(plus(scalar, sum)?)
     })?)
 }
 
@@ -193,22 +228,24 @@ pub fn offset<'m>(
 pub fn delinearize<'m>(
     builder: TileBuilder<'m>,
     linear: &Tile<'m>,
-    sizes: &[u32],
+    sizes: &[Size],
 ) -> Result<Vec<Coordinate<'m>>, LoweringError> {
     // Dimensions of 1 are always 0; the outermost other one needs no remainder.
     let kept: Vec<usize> = (0..sizes.len()).filter(|dim| sizes[*dim] != 1).collect();
     let mut coordinates = vec![Coordinate::Constant(0); sizes.len()];
     let Some((first, inner)) = kept.split_first() else { return Ok(coordinates) };
     let elements = vec![DType::I32; kept.len()];
+    let wide = linear.ty.element == DType::I64;
     let tiles = builder.map(&[linear], &linear.ty.layout, &elements, |scalar, values| {
         let mut rest = values[0];
         let mut found = Vec::new();
         for dim in inner.iter().rev() {
-            let (quotient, remainder) = scalar.div_rem(rest, sizes[*dim].max(1) as i32)?;
+            let (quotient, remainder) =
+                if wide { sizes[*dim].div_rem_wide(scalar, rest)? } else { sizes[*dim].div_rem(scalar, rest)? };
             found.push(remainder);
             rest = quotient;
         }
-        found.push(rest);
+        found.push(if wide { scalar.convert("arith.trunci", rest, DType::I32)? } else { rest });
         found.reverse();
         Ok(found)
     })?;

@@ -2,7 +2,7 @@
 //!
 //! A kernel's family picks the schedule; its body is read as plain data ([`body`]), and everything that is not the family's own work (loads,
 //! prologues, epilogues) is evaluated at the index of each tile's places ([`evaluate`]). The kernel's pointers are its operands in order, then its
-//! results in order.
+//! results in order, then its extents.
 
 mod body;
 mod control;
@@ -13,21 +13,39 @@ mod map;
 mod reduce;
 mod scalar;
 mod scan;
+mod size;
 
+use tenon_graph_dialect::{DimExpr, write_dim_expr};
 use tenon_hw_dialect::TileBuilder;
 use tenon_ir::{Builder, Op};
 use tenon_target::Target;
 
 use crate::LoweringError;
 use body::Body;
+use size::Size;
 
 /// Launch of a kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelShape {
     /// Warps of a block.
     pub warps: u32,
-    /// Blocks along x, y and z.
-    pub grid: [u32; 3],
+    /// Blocks along x, y and z, as expressions of extents.
+    pub grid: [DimExpr; 3],
+}
+
+impl KernelShape {
+    /// A launch of blocks along x only.
+    fn line(warps: u32, blocks: DimExpr) -> Self {
+        KernelShape { warps, grid: [blocks, DimExpr::constant(1), DimExpr::constant(1)] }
+    }
+}
+
+/// Parts of `part` elements that hold `size`, at least one.
+fn parts(size: Size, part: u32, body: &Body) -> Result<DimExpr, LoweringError> {
+    let part = i64::from(part.max(1));
+    let sum = size.expression(&body.extents)?.add(&DimExpr::constant(part - 1));
+    let parts = sum.and_then(|sum| sum.floor_div(part)).and_then(|parts| parts.maximum(&DimExpr::constant(1)));
+    parts.ok_or_else(|| body.error("the number of blocks is too complex an expression"))
 }
 
 /// A kernel that was lowered to a tile program.
@@ -36,6 +54,8 @@ pub struct ScheduledKernel<'m> {
     pub name: String,
     /// Its launch.
     pub shape: KernelShape,
+    /// What it gets as i64 after its pointers.
+    pub extents: Vec<DimExpr>,
     /// The `hw.kernel`.
     pub op: Op<'m>,
 }
@@ -50,9 +70,9 @@ pub fn lower_kernel<'m>(
     let body = Body::read(kernel)?;
     let sources = kernel.location().names();
     let schedule = Schedule::choose(&body, target).map_err(|error| error.with_nodes(sources.clone()))?;
-    let shape = schedule.shape(&body, target);
+    let shape = schedule.shape(&body, target)?;
     let context = into.context();
-    let grid: Vec<_> = shape.grid.iter().map(|size| context.i64(i64::from(*size))).collect();
+    let grid: Vec<_> = shape.grid.iter().map(|size| write_dim_expr(size, context)).collect();
     let names: Vec<_> = sources.iter().map(|name| context.string(name)).collect();
     let op = into
         .op("hw.kernel")
@@ -64,15 +84,18 @@ pub fn lower_kernel<'m>(
         .regions(1)
         .build()?;
     let pointer = context.pointer_type(1);
-    let arguments = vec![(pointer, into.location()); body.inputs.len() + body.outputs.len()];
+    let mut arguments = vec![(pointer, into.location()); body.inputs.len() + body.outputs.len()];
+    arguments.extend(vec![(context.i64_type(), into.location()); body.extents.expressions.len()]);
     let region = op.region(0).ok_or_else(|| body.error("the kernel has no region"))?;
     let block = region.append_block(&arguments)?;
     let builder = TileBuilder::new(into.in_block(block));
     let pointers = block.arguments();
-    let (inputs, outputs) = pointers.split_at(body.inputs.len());
+    let (inputs, rest) = pointers.split_at(body.inputs.len());
+    let (outputs, extents) = rest.split_at(body.outputs.len());
+    size::declare_extents(builder.scalar(), extents)?;
     schedule.build(builder, &body, target, inputs, outputs).map_err(|error| error.with_nodes(sources))?;
     builder.builder().op("hw.return").build()?;
-    Ok(ScheduledKernel { name: name.to_owned(), shape, op })
+    Ok(ScheduledKernel { name: name.to_owned(), shape, extents: body.extents.expressions, op })
 }
 
 /// The schedule of a kernel.
@@ -100,12 +123,12 @@ impl Schedule {
         })
     }
 
-    fn shape(&self, body: &Body, target: &Target) -> KernelShape {
+    fn shape(&self, body: &Body, target: &Target) -> Result<KernelShape, LoweringError> {
         match self {
             Schedule::Map => map::shape(body, target),
-            Schedule::Reduce(plan) => plan.shape(),
-            Schedule::Scan(plan) => plan.shape(),
-            Schedule::Gemm(plan) => plan.shape(),
+            Schedule::Reduce(plan) => plan.shape(body),
+            Schedule::Scan(plan) => plan.shape(body),
+            Schedule::Gemm(plan) => plan.shape(body),
         }
     }
 

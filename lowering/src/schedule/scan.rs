@@ -12,13 +12,14 @@ use tenon_layout::TileLayout;
 use tenon_tensor::DType;
 
 use crate::LoweringError;
-use crate::schedule::KernelShape;
 use crate::schedule::body::{Body, Shape, ValueRef, strides};
 use crate::schedule::control::{for_range, keep};
 use crate::schedule::evaluate::{Evaluator, Mask, and_masks, map, store};
 use crate::schedule::index::{Index, common, line};
 use crate::schedule::reduce::{Combiner, below, extreme, scattered};
 use crate::schedule::scalar::{self, Number, compute_type, memory_type, register_type};
+use crate::schedule::size::{Size, is_wide};
+use crate::schedule::{KernelShape, parts};
 
 const WARPS: u32 = 4;
 /// Blocks that fill a device; below that, warps share rows.
@@ -29,11 +30,11 @@ pub(super) struct ScanPlan {
     /// The scan in the body.
     anchor: usize,
     /// Sizes of the other dimensions and their strides.
-    kept: Vec<(u32, u32)>,
+    kept: Vec<(Size, Size)>,
     /// Distance of neighbours along the axis, in elements.
-    stride: u32,
-    rows: u32,
-    columns: u32,
+    stride: Size,
+    rows: Size,
+    columns: Size,
     tile_rows: u32,
     tile_columns: u32,
     /// Registers in a row that are consecutive in memory.
@@ -63,21 +64,26 @@ impl ScanPlan {
             .filter(|dim| *dim != axis)
             .map(|dim| (shape.sizes[dim], element_strides[dim]))
             .collect();
-        let rows: u32 = kept.iter().map(|(size, _)| size).product();
+        let rows: Size = kept.iter().map(|(size, _)| size).product();
         let (columns, stride) = (shape.sizes[axis], element_strides[axis]);
         let along = stride == 1;
+        if is_wide(&shape.sizes) {
+            return Err(LoweringError::shape("a scan of 2^31 elements or more"));
+        }
+        let (most_rows, most_columns) = (rows.capacity_u32().max(1), columns.capacity_u32().max(1));
         let widest = (16 / memory_type(shape.dtype).size() as u32).clamp(1, 8);
         // Elements of one thread that follow one another, its share of a chunk.
-        let run = if along { widest.max(4) } else { 4 }.min(columns.max(1).next_power_of_two());
+        let run = if along { widest.max(4) } else { 4 }.min(most_columns.next_power_of_two());
         let (lane_rows, lane_columns) = if along {
-            let lanes = (columns.div_ceil(run).max(1).next_power_of_two()).min(32);
+            let lanes = (most_columns.div_ceil(run).max(1).next_power_of_two()).min(32);
             (32 / lanes, lanes)
         } else {
-            let lanes = rows.max(1).next_power_of_two().min(32);
+            let lanes = most_rows.next_power_of_two().min(32);
             (lanes, 32 / lanes)
         };
         let single = run * lane_columns;
-        let warp_rows = if columns <= single || rows / (lane_rows * WARPS) >= MANY_BLOCKS { WARPS } else { 1 };
+        let warp_rows =
+            if most_columns <= single || most_rows / (lane_rows * WARPS) >= MANY_BLOCKS { WARPS } else { 1 };
         let (tile_rows, tile_columns) = (lane_rows * warp_rows, single * (WARPS / warp_rows));
         let layout = TileLayout::blocked(
             &[tile_rows, tile_columns],
@@ -91,8 +97,8 @@ impl ScanPlan {
         Ok(ScanPlan { anchor, kept, stride, rows, columns, tile_rows, tile_columns, vector, layout })
     }
 
-    pub(super) fn shape(&self) -> KernelShape {
-        KernelShape { warps: WARPS, grid: [self.rows.div_ceil(self.tile_rows).max(1), 1, 1] }
+    pub(super) fn shape(&self, body: &Body) -> Result<KernelShape, LoweringError> {
+        Ok(KernelShape::line(WARPS, parts(self.rows, self.tile_rows, body)?))
     }
 
     pub(super) fn build<'m>(
@@ -106,8 +112,8 @@ impl ScanPlan {
         let block = builder.program_id(0)?;
         let start = builder.scalar().scale(block, self.tile_rows as i32)?;
         let row = line(builder, &self.layout, 0, start)?;
-        let offset = builder.spread(&scattered(builder, &row, &self.kept)?, 0, &self.layout)?;
-        let mask = if self.rows != 0 && self.rows.is_multiple_of(self.tile_rows) {
+        let offset = builder.spread(&scattered(builder, &row, &self.kept, false)?, 0, &self.layout)?;
+        let mask = if self.rows.capacity() != 0 && self.rows.is_multiple_of(self.tile_rows) {
             None
         } else {
             Some(builder.spread(&below(builder, &row, self.rows)?, 0, &self.layout)?)
@@ -116,7 +122,7 @@ impl ScanPlan {
         let shape = body.shape(body.nodes[self.anchor].operands[0]).clone();
         let combiner = combiner(scan.kind, shape.dtype);
         let rows = Rows { plan: self, scan, body, evaluator, outputs, offset, mask, shape, combiner };
-        if self.columns <= self.tile_columns {
+        if self.columns.capacity() <= u64::from(self.tile_columns) {
             rows.chunk(builder, builder.scalar().i32(0)?, None)?;
             return Ok(());
         }
@@ -166,19 +172,26 @@ impl<'m> Rows<'_, '_, 'm> {
         shift: i32,
     ) -> Result<(Index<'m>, Mask<'m>), LoweringError> {
         let plan = self.plan;
-        let (columns, stride) = (plan.columns as i32, plan.stride as i32);
+        let (columns, stride) = (plan.columns, plan.stride);
         let tiles = builder.map(&[column], &column.ty.layout, &[DType::I32, DType::Bool], |code, values| {
             let place = code.offset(values[0], -shift)?;
-            let inside = code.compare_int(IntegerPredicate::UnsignedLess, place, code.i32(columns)?)?;
-            let along =
-                if self.scan.reverse { code.op("arith.subi", &[code.i32(columns - 1)?, place])? } else { place };
-            Ok(vec![code.scale(along, stride)?, inside])
+            let inside = code.compare_int(IntegerPredicate::UnsignedLess, place, columns.value(code)?)?;
+            let along = if self.scan.reverse {
+                let last = match columns.known() {
+                    Some(number) => code.i32(number as i32 - 1)?,
+                    None => code.offset(columns.value(code)?, -1)?,
+                };
+                code.op("arith.subi", &[last, place])?
+            } else {
+                place
+            };
+            Ok(vec![stride.scale(code, along)?, inside])
         })?;
         let offset = builder.spread(&tiles[0], 1, &plan.layout)?;
         let linear = builder.map1(&[&self.offset, &offset], &plan.layout, DType::I32, |code, values| {
             Ok(code.add(values[0], values[1])?)
         })?;
-        let mask = if shift == 0 && plan.columns != 0 && plan.columns.is_multiple_of(plan.tile_columns) {
+        let mask = if shift == 0 && plan.columns.capacity() != 0 && plan.columns.is_multiple_of(plan.tile_columns) {
             self.mask.clone()
         } else {
             and_masks(builder, &self.mask, &builder.spread(&tiles[1], 1, &plan.layout)?)?

@@ -50,7 +50,7 @@ pub fn random(ty: &TensorType, seed: u64) -> Tensor {
     Tensor::from_f64s(ty.dtype, shape, &values).unwrap()
 }
 
-fn graph_module<'s>(session: &'s Session, case: &Case, body: &Body<'_>) -> Module<'s> {
+pub fn graph_module<'s>(session: &'s Session, case: &Case, body: &Body<'_>) -> Module<'s> {
     let context = session.context();
     let module = session.new_module(context.unknown_location()).unwrap();
     let location = context.name_location("node", context.file_location("model.onnx", 1, 0));
@@ -147,7 +147,7 @@ pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -
             outputs.push(pointer);
         }
         let config = LaunchConfig {
-            grid: scheduled.shape.grid,
+            grid: scheduled.shape.grid.clone().map(|size| size.as_constant().unwrap() as u32),
             block: [scheduled.shape.warps * 32, 1, 1],
             dynamic_shared_bytes: compiled.info.shared_bytes as u32,
             seed,
@@ -163,7 +163,7 @@ pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -
     compiled.ptx
 }
 
-fn compare(got: &Tensor, expected: &Tensor, tolerance: f64, module: &Module<'_>) {
+pub fn compare(got: &Tensor, expected: &Tensor, tolerance: f64, module: &Module<'_>) {
     for index in 0..expected.element_count() {
         if expected.dtype().is_float() {
             let (a, b) = (got.get_f64(index).unwrap(), expected.get_f64(index).unwrap());

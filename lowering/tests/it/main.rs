@@ -3,6 +3,7 @@
 
 mod assemble;
 mod errors;
+mod extents;
 mod families;
 mod golden;
 mod graph_kernels;

@@ -12,7 +12,7 @@ use tenon_ir::{Module, Op};
 pub enum Property {
     /// A recipe was applied: `graph.numerics` and `graph.shape_space` are there.
     Contracted,
-    /// Every dimension of every tensor is a number.
+    /// Every dimension of every tensor has a capacity.
     StaticShapes,
     /// No operation of control flow is left outside kernels.
     NoControlFlow,
@@ -24,7 +24,7 @@ impl fmt::Display for Property {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Property::Contracted => "a recipe was applied to",
-            Property::StaticShapes => "has no symbolic dimension",
+            Property::StaticShapes => "has no dimension without a largest size",
             Property::NoControlFlow => "has no control flow left to place",
             Property::Kernels => "is divided into kernels",
         })
@@ -81,6 +81,6 @@ fn symbolic(op: Op<'_>) -> Option<String> {
     let arguments = op.region_block(0).map(|block| block.arguments()).unwrap_or_default();
     op.results().into_iter().chain(arguments).find_map(|value| {
         let ty = TensorType::read(value.ty()).ok()?;
-        ty.known_shape().is_none().then(|| format!("{} has a value {ty}", describe(op)))
+        ty.capacities().is_none().then(|| format!("{} has a value {ty}", describe(op)))
     })
 }

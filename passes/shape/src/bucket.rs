@@ -1,13 +1,14 @@
 //! `bucket`: one point of the shape space.
 
-use tenon_graph_dialect::{DimExpr, TensorType};
+use tenon_graph_dialect::{Dim, DimExpr, TensorType};
 use tenon_ir::Module;
 use tenon_pass_manager::{Pass, PassContext, PassError, Property, Refusal};
 
 use crate::Point;
+use crate::space::padded_names;
 use crate::substitute::substitute;
 
-/// Makes every dimension a number. The module becomes the one of this point; `graph.bucket` says which.
+/// Makes every dimension a number, or, where the recipe pads, a capacity with an extent that is known at launch. The module becomes the one of this point; `graph.bucket` says which.
 pub struct Bucket {
     /// Sizes of the named dimensions.
     pub point: Point,
@@ -27,14 +28,23 @@ impl Pass for Bucket {
     }
 
     fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
-        let size = |name: &str| self.point.iter().find(|(known, _)| known == name).map(|(_, size)| *size);
-        substitute(module, &|name| Some(DimExpr::constant(i64::try_from(size(name)?).ok()?)))?;
+        let padded = padded_names(module)?;
+        let size = |name: &str| {
+            let (_, size) = self.point.iter().find(|(known, _)| known == name)?;
+            i64::try_from(*size).ok()
+        };
+        let fixed = |name: &str| if padded.iter().any(|padded| padded == name) { None } else { size(name) };
+        substitute(module, &|name| fixed(name).map(DimExpr::constant), &size)?;
         // What is left depends on values that are known only when the model runs.
         for op in module.op().walk() {
             let arguments = op.region_block(0).map(|block| block.arguments()).unwrap_or_default();
             for value in op.results().into_iter().chain(arguments) {
                 let Ok(ty) = TensorType::read(value.ty()) else { continue };
-                if ty.known_shape().is_none() {
+                let is_bound = |dim: &Dim| {
+                    let symbols = dim.extent.symbols();
+                    dim.capacity.is_some() && symbols.iter().all(|symbol| padded.contains(symbol))
+                };
+                if !ty.dims.iter().all(is_bound) {
                     let refusal = Refusal::new(
                         "E0414",
                         format!("`{}` has a value {ty}, whose size is not known before the model runs", op.name()),

@@ -9,7 +9,7 @@ use tenon_recipe::{DimEntry, InputClause, Recipe};
 
 use crate::space::MAX_POINTS;
 use crate::substitute::substitute;
-use crate::{Entry, Port, ShapeSpace};
+use crate::{Axis, Entry, Port, ShapeSpace};
 
 /// Names the dimensions of inputs as the recipe does, refuses contradictions between recipe and model, and writes the promise into the
 /// module.
@@ -34,12 +34,15 @@ impl Pass for Contract {
             renames(recipe, &entry.inputs)?
         };
         // All at once: a name of the recipe may be one that the model uses for another dimension.
-        substitute(module, &|name| renames.get(name).cloned())?;
+        substitute(module, &|name| renames.get(name).cloned(), &|_| None)?;
         context.count("dimensions named", renames.len() as u64);
         let free = free_symbols(&Entry::of(module)?.inputs);
         covered(recipe, &free)?;
 
-        let dims = free.into_iter().map(|name| (name.clone(), recipe.dims.get(&name).cloned().unwrap_or_default()));
+        let dims = free.into_iter().map(|name| {
+            let clause = recipe.dims.get(&name).cloned().unwrap_or_default();
+            Axis { name, sizes: clause.allowed, padded: clause.pad }
+        });
         let space = ShapeSpace::new(dims.collect());
         if space.count().is_none() {
             return Err(Refusal::new(
@@ -59,7 +62,7 @@ impl Pass for Contract {
         ]);
         module.op().set_attribute("graph.numerics", promise)?;
         module.op().set_attribute("graph.recipe", ir.string(&recipe.hash()))?;
-        module.op().set_attribute("graph.shape_space", space.write(ir))?;
+        space.write(module)?;
         Ok(())
     }
 }
@@ -111,7 +114,9 @@ fn renames(recipe: &Recipe, inputs: &[Port]) -> Result<BTreeMap<String, DimExpr>
         let size = renamed.as_ref().and_then(DimExpr::as_constant).and_then(|size| u64::try_from(size).ok());
         let agrees = match (entry, size) {
             // A name on a dimension that the model fixes is allowed if the fixed value is all that it may be.
-            (DimEntry::Named(symbol), Some(size)) => recipe.dims.get(symbol).is_some_and(|allowed| *allowed == [size]),
+            (DimEntry::Named(symbol), Some(size)) => {
+                recipe.dims.get(symbol).is_some_and(|clause| clause.allowed == [size])
+            }
             _ => renamed.as_ref() == Some(&wanted),
         };
         if !agrees {

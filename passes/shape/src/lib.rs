@@ -16,4 +16,4 @@ mod substitute;
 pub use bucket::Bucket;
 pub use contract::Contract;
 pub use entry::{Entry, Port};
-pub use space::{Point, ShapeSpace};
+pub use space::{Axis, Point, ShapeSpace};

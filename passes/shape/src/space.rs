@@ -1,6 +1,6 @@
 //! The points that a model is compiled for.
 
-use tenon_ir::{Attribute, Context, Module};
+use tenon_ir::{Attribute, Module};
 use tenon_pass_manager::{PassError, Refusal};
 
 /// Most points of a shape space.
@@ -9,31 +9,52 @@ pub(crate) const MAX_POINTS: usize = 1024;
 /// Sizes of all named dimensions: one bucket.
 pub type Point = Vec<(String, u64)>;
 
-/// Named dimensions with the values that each may take; a point is one value of each.
+/// A named dimension of the shape space.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Axis {
+    /// Its name.
+    pub name: String,
+    /// Sizes that are compiled for.
+    pub sizes: Vec<u64>,
+    /// Whether a bucket holds smaller sizes too: its size is a capacity, and the extent is known when a program runs.
+    pub padded: bool,
+}
+
+/// Named dimensions with the sizes that each may have; a point is one size of each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShapeSpace {
-    dims: Vec<(String, Vec<u64>)>,
+    axes: Vec<Axis>,
 }
 
 impl ShapeSpace {
     /// A space of given dimensions, which are put in order of their names.
-    pub fn new(mut dims: Vec<(String, Vec<u64>)>) -> Self {
-        dims.sort();
-        ShapeSpace { dims }
+    pub fn new(mut axes: Vec<Axis>) -> Self {
+        axes.sort();
+        ShapeSpace { axes }
+    }
+
+    /// Its dimensions, in order of their names.
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// Whether a dimension takes sizes between those of its buckets.
+    pub fn is_padded(&self, name: &str) -> bool {
+        self.axes.iter().any(|axis| axis.name == name && axis.padded)
     }
 
     /// Number of points; `None` when there are more than can be compiled.
     pub fn count(&self) -> Option<usize> {
-        let count = self.dims.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()))?;
+        let count = self.axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.sizes.len()))?;
         (count <= MAX_POINTS).then_some(count)
     }
 
     /// All points, the last dimension changing fastest; one without names if there is no dimension.
     pub fn points(&self) -> Vec<Point> {
         let mut points: Vec<Point> = vec![Vec::new()];
-        for (name, values) in &self.dims {
+        for axis in &self.axes {
             let extend = |point: &Point| {
-                let extended = values.iter().map(|value| [point.clone(), vec![(name.clone(), *value)]].concat());
+                let extended = axis.sizes.iter().map(|size| [point.clone(), vec![(axis.name.clone(), *size)]].concat());
                 extended.collect::<Vec<_>>()
             };
             points = points.iter().flat_map(extend).take(MAX_POINTS + 1).collect();
@@ -50,25 +71,41 @@ impl ShapeSpace {
             let help = "resume at stage `contract`, which writes it";
             PassError::from(Refusal::new("E0413", "`graph.shape_space` is no dictionary of lists of sizes", help))
         };
+        let padded = padded_names(module)?;
         let entries =
             module.op().attribute("graph.shape_space").and_then(Attribute::as_dictionary).ok_or_else(wrong)?;
-        let mut dims = Vec::new();
-        for (name, values) in entries {
-            let values = values.as_i64_array().filter(|values| !values.is_empty()).ok_or_else(wrong)?;
-            let values = values.into_iter().map(u64::try_from).collect::<Result<Vec<_>, _>>().map_err(|_| wrong())?;
-            dims.push((name, values));
+        let mut axes = Vec::new();
+        for (name, sizes) in entries {
+            let sizes = sizes.as_i64_array().filter(|sizes| !sizes.is_empty()).ok_or_else(wrong)?;
+            let sizes = sizes.into_iter().map(u64::try_from).collect::<Result<Vec<_>, _>>().map_err(|_| wrong())?;
+            axes.push(Axis { padded: padded.contains(&name), name, sizes });
         }
-        let space = ShapeSpace::new(dims);
+        let space = ShapeSpace::new(axes);
         space.count().ok_or_else(wrong)?;
         Ok(space)
     }
 
-    /// The attribute `graph.shape_space`.
-    pub(crate) fn write<'s>(&self, context: Context<'s>) -> Attribute<'s> {
-        let list = |values: &[u64]| context.i64_array(&values.iter().map(|value| *value as i64).collect::<Vec<_>>());
-        let entries: Vec<_> = self.dims.iter().map(|(name, values)| (name.as_str(), list(values))).collect();
-        context.dictionary(&entries)
+    /// Writes the attributes `graph.shape_space` and, if a dimension is padded, `graph.padded`.
+    pub(crate) fn write(&self, module: &Module<'_>) -> Result<(), PassError> {
+        let context = module.context();
+        let list = |sizes: &[u64]| context.i64_array(&sizes.iter().map(|size| *size as i64).collect::<Vec<_>>());
+        let entries: Vec<_> = self.axes.iter().map(|axis| (axis.name.as_str(), list(&axis.sizes))).collect();
+        module.op().set_attribute("graph.shape_space", context.dictionary(&entries))?;
+        let padded: Vec<_> =
+            self.axes.iter().filter(|axis| axis.padded).map(|axis| context.string(&axis.name)).collect();
+        if !padded.is_empty() {
+            module.op().set_attribute("graph.padded", context.array(&padded))?;
+        }
+        Ok(())
     }
+}
+
+/// Names of the dimensions whose size in a bucket is a capacity, by the attribute `graph.padded`.
+pub(crate) fn padded_names(module: &Module<'_>) -> Result<Vec<String>, PassError> {
+    let Some(attribute) = module.op().attribute("graph.padded") else { return Ok(Vec::new()) };
+    let names = attribute.as_array().and_then(|list| list.into_iter().map(Attribute::as_string).collect());
+    let help = "resume at stage `contract`, which writes it";
+    names.ok_or_else(|| Refusal::new("E0413", "`graph.padded` is no list of names", help).into())
 }
 
 #[cfg(test)]
@@ -77,13 +114,14 @@ mod tests {
 
     #[test]
     fn points_are_all_combinations() {
-        let space = ShapeSpace::new(vec![("seq".into(), vec![32, 64]), ("batch".into(), vec![1, 4])]);
+        let axis = |name: &str, sizes: &[u64]| Axis { name: name.into(), sizes: sizes.to_vec(), padded: false };
+        let space = ShapeSpace::new(vec![axis("seq", &[32, 64]), axis("batch", &[1, 4])]);
         let points: Vec<Vec<u64>> =
             space.points().iter().map(|point| point.iter().map(|(_, value)| *value).collect()).collect();
         assert_eq!(points, [[1, 32], [1, 64], [4, 32], [4, 64]]);
         assert_eq!(space.points()[0][0].0, "batch");
         assert_eq!(ShapeSpace::default().points(), [Point::new()]);
-        let many = ShapeSpace::new((0..64).map(|dim| (format!("d{dim}"), vec![1, 2])).collect());
+        let many = ShapeSpace::new((0..64).map(|dim| axis(&format!("d{dim}"), &[1, 2])).collect());
         assert_eq!(many.count(), None);
     }
 }

@@ -12,20 +12,23 @@ const DIM_ATTRIBUTES: &[&str] = &["shape", "sizes", "starts", "low", "high"];
 /// What a symbol becomes; `None` leaves it.
 pub(crate) type Lookup<'l> = &'l dyn Fn(&str) -> Option<DimExpr>;
 
+/// The largest size of a dimension that keeps its name; `None` where it is not known.
+pub(crate) type Capacity<'l> = &'l dyn Fn(&str) -> Option<i64>;
+
 /// Replaces symbols in the types of arguments and in the attributes of operators, and infers every result type anew.
 ///
 /// # Errors
 /// An operator whose operands no longer fit, or a dimension that became negative, by node.
-pub(crate) fn substitute(module: &Module<'_>, lookup: Lookup<'_>) -> Result<(), PassError> {
+pub(crate) fn substitute(module: &Module<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<(), PassError> {
     for op in module.body().ops() {
         if !op.is("func.func") && !op.is("graph.derived_parameter") {
             continue;
         }
         let Some(block) = op.region_block(0) else { continue };
         for argument in block.arguments() {
-            set_type(argument, &replaced(argument, lookup).map_err(|error| at(error, op))?)?;
+            set_type(argument, replaced(argument, lookup).map_err(|error| at(error, op))?, capacity)?;
         }
-        substitute_block(block, lookup)?;
+        substitute_block(block, lookup, capacity)?;
         if op.is("func.func") {
             let inputs: Vec<_> = block.arguments().into_iter().map(Value::ty).collect();
             let results: Vec<_> =
@@ -37,29 +40,29 @@ pub(crate) fn substitute(module: &Module<'_>, lookup: Lookup<'_>) -> Result<(), 
     Ok(())
 }
 
-fn substitute_block(block: Block<'_>, lookup: Lookup<'_>) -> Result<(), PassError> {
+fn substitute_block(block: Block<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<(), PassError> {
     for op in block.ops() {
         if Operator::NAMES.iter().any(|name| op.is(name)) {
-            infer(op, lookup).map_err(|error| at(error, op))?;
+            infer(op, lookup, capacity).map_err(|error| at(error, op))?;
         } else if let Some(body) = op.region_block(0) {
             for (argument, operand) in body.arguments().into_iter().zip(op.operands()) {
                 argument.set_type(operand.ty());
             }
-            substitute_block(body, lookup)?;
+            substitute_block(body, lookup, capacity)?;
             let yielded = body.terminator().map(|terminator| terminator.operands()).unwrap_or_default();
             for (result, value) in op.results().into_iter().zip(yielded) {
                 result.set_type(value.ty());
             }
         } else {
             for result in op.results() {
-                set_type(result, &replaced(result, lookup).map_err(|error| at(error, op))?)?;
+                set_type(result, replaced(result, lookup).map_err(|error| at(error, op))?, capacity)?;
             }
         }
     }
     Ok(())
 }
 
-fn infer(op: Op<'_>, lookup: Lookup<'_>) -> Result<(), SemanticError> {
+fn infer(op: Op<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<(), SemanticError> {
     let structure = |error: tenon_ir::IrError| SemanticError::new(ErrorKind::Structure, &op.name(), error.to_string());
     for name in DIM_ATTRIBUTES {
         let Some(list) = op.attribute(name).and_then(Attribute::as_array) else { continue };
@@ -78,13 +81,17 @@ fn infer(op: Op<'_>, lookup: Lookup<'_>) -> Result<(), SemanticError> {
     let operands =
         op.operands().into_iter().map(|value| TensorType::read(value.ty())).collect::<Result<Vec<_>, _>>()?;
     let types = operator?.infer(&operands)?;
-    for (result, ty) in op.results().into_iter().zip(&types) {
-        set_type(result, ty)?;
+    for (result, ty) in op.results().into_iter().zip(types) {
+        set_type(result, ty, capacity)?;
     }
     Ok(())
 }
 
-fn set_type(value: Value<'_>, ty: &TensorType) -> Result<(), SemanticError> {
+/// Sets a type, with capacities where they follow from those of names.
+fn set_type(value: Value<'_>, mut ty: TensorType, capacity: Capacity<'_>) -> Result<(), SemanticError> {
+    for dim in ty.dims.iter_mut().filter(|dim| dim.capacity.is_none()) {
+        dim.capacity = dim.extent.upper_bound(capacity).and_then(|bound| u64::try_from(bound).ok());
+    }
     value.set_type(ty.to_type(value.ty().context())?);
     Ok(())
 }

@@ -58,6 +58,23 @@ fn a_recipe_names_dimensions_and_buckets_fix_them() {
 }
 
 #[test]
+fn a_padded_dimension_keeps_its_name_and_gets_a_capacity() {
+    let session = Session::new();
+    let mut module = session.parse_module(ENCODER, "test").unwrap();
+    let text = "[semantic.dims]\nbatch = { allowed = [1, 2] }\nseq = { allowed = [8, 16], between = 'pad' }\n\
+                [semantic.inputs.ids]\ndims = ['batch', 'seq']";
+    run(&Contract { recipe: recipe(text) }, &mut module).unwrap();
+    let space = ShapeSpace::read(&module).unwrap();
+    assert!(space.is_padded("seq") && !space.is_padded("batch"));
+    run(&Bucket { point: vec![("batch".into(), 2), ("seq".into(), 16)] }, &mut module).unwrap();
+    let entry = Entry::of(&module).unwrap();
+    assert_eq!(entry.inputs[0].ty.to_string(), "i64[2, seq≤16]");
+    assert_eq!(entry.outputs[0].ty.to_string(), "f32[2, seq-1≤15, 6]");
+    assert_eq!(Property::StaticShapes.missing(&module), None);
+    golden("bucket_padded", &module);
+}
+
+#[test]
 fn contradictions_are_refused() {
     for (text, code, part) in [
         ("[semantic.inputs.idz]\ndims = ['a', 'b']", "E0220", "did you mean `ids`?"),

@@ -14,21 +14,33 @@ pub(crate) fn label(point: &Point) -> Option<String> {
 
 /// The points that a request asks for.
 pub(super) fn chosen(space: &ShapeSpace, module: &Module<'_>, request: &Request) -> Result<Vec<Point>, Failure> {
-    let mut wanted = request.bucket.clone();
-    if let Some(shapes) = &request.input_shapes {
-        wanted.extend(of_inputs(module, shapes)?);
-    }
-    let holds = |point: &Point| wanted.iter().all(|dim| point.contains(dim));
+    let named = request.bucket.clone();
+    let given = match &request.input_shapes {
+        Some(shapes) => of_inputs(module, shapes)?,
+        None => Point::new(),
+    };
+    let wanted: Point = named.iter().chain(&given).cloned().collect();
+    // A padded dimension holds every size up to its own.
+    let fits = |point: &Point, (name, size): &(String, u64)| {
+        point.iter().any(|(dim, own)| dim == name && (own == size || own > size && space.is_padded(name)))
+    };
+    let holds = |point: &Point| {
+        named.iter().all(|dim| point.contains(dim)) && given.iter().all(|dim| fits(point, dim))
+    };
     let points = space.points();
     let known = |name: &str| points.iter().any(|point| point.iter().any(|(dim, _)| dim == name));
     if let Some((name, _)) = wanted.iter().find(|(name, _)| !known(name)) {
         let message = format!("the model has no free dimension `{name}`");
         return Err(Diagnostic::new("E0034", message).with_help(help(&points)).into());
     }
-    let chosen: Vec<_> = points.iter().filter(|point| holds(point)).cloned().collect();
+    let mut chosen: Vec<_> = points.iter().filter(|point| holds(point)).cloned().collect();
     if chosen.is_empty() {
         let message = format!("no bucket has {}", label(&wanted).unwrap_or_default());
         return Err(Diagnostic::new("E0034", message).with_help(help(&points)).into());
+    }
+    if request.input_shapes.is_some() && space.axes().iter().all(|axis| given.iter().any(|(name, _)| *name == axis.name)) {
+        // The smallest of those that hold the inputs: of each dimension its least size that does.
+        chosen.truncate(1);
     }
     if request.input_shapes.is_some() && chosen.len() > 1 {
         let message = "the given inputs do not say which bucket is meant";

@@ -46,6 +46,31 @@ fn the_bucket_of_the_inputs_runs_and_gives_the_right_numbers() {
 }
 
 #[test]
+fn a_padded_bucket_holds_every_smaller_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = file(&folder, "padded.toml");
+    let text = "recipe = 1\nname = 'padded'\n[semantic.dims]\nbatch = { allowed = [4, 16], between = 'pad' }\n[semantic.inputs.x]\ndims = ['batch', 3]\n";
+    std::fs::write(&recipe, text).unwrap();
+    let (model, weights, out) = (testdata("command/mlp.mlir"), mlp_weights(&folder), file(&folder, "out"));
+    let run = |given: &str| {
+        tenon(&["run", &model, "--recipe", &recipe, "--weights", &weights, "--input", given, "-o", &out])
+    };
+    for (rows, bucket) in [(1, 4), (3, 4), (4, 4), (5, 16), (16, 16)] {
+        let x: Vec<f32> = (0..3 * rows).map(|value| (value as f32 - 7.0) / 4.0).collect();
+        let given = format!("x={}", write_npy(&folder, "x.npy", &Tensor::from_f32(vec![rows, 3], &x).unwrap()));
+        let outcome = run(&given);
+        assert!(outcome.done().contains(&format!("bucket batch={bucket}")), "{}", outcome.stdout);
+        let result = tenon_tensor::read_npy(file(&folder, "out/probabilities.npy")).unwrap();
+        assert_eq!(result.shape(), [rows, 4]);
+        for (actual, expected) in result.to_f64_vec().unwrap().iter().zip(expected(&x)) {
+            assert!((actual - expected).abs() < 1e-6, "{rows}: {actual} instead of {expected}");
+        }
+    }
+    let large = Tensor::zeros(tenon_tensor::DType::F32, vec![17, 3]).unwrap();
+    run(&format!("x={}", write_npy(&folder, "x.npy", &large))).refused("E0034");
+}
+
+#[test]
 fn the_shapes_of_the_inputs_are_a_bucket_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let x: Vec<f32> = (0..15).map(|value| (value as f32 - 7.0) / 4.0).collect();

@@ -51,11 +51,17 @@ pub(crate) fn too_large(operator: &str) -> SemanticError {
     shape_error(operator, "a dimension of the result is negative or too large to express")
 }
 
-/// Dimensions of a result of given expressions. The capacity of a symbolic one is taken from an equal dimension of an operand, if there is one.
+/// Dimensions of a result of given expressions. The capacity of a symbolic one is that of an equal dimension of an operand,
+/// or follows from those of its names.
 pub(crate) fn dims_of(operator: &str, dims: &[DimExpr], known: &[&Dim]) -> Result<Vec<Dim>, SemanticError> {
     if dims.len() > MAX_RANK {
         return Err(shape_error(operator, format!("rank {} is above {MAX_RANK}", dims.len())));
     }
+    // The largest size of a name, where an operand has it.
+    let capacity = |name: &str| {
+        let dim = known.iter().find(|dim| dim.extent.as_symbol() == Some(name))?;
+        i64::try_from(dim.capacity?).ok()
+    };
     dims.iter()
         .map(|expression| {
             if expression.as_constant().is_some_and(|value| value < 0) {
@@ -63,7 +69,12 @@ pub(crate) fn dims_of(operator: &str, dims: &[DimExpr], known: &[&Dim]) -> Resul
             }
             Ok(match known.iter().find(|dim| dim.extent == *expression) {
                 Some(dim) => (*dim).clone(),
-                None => Dim::of(expression.clone()),
+                None => {
+                    let mut dim = Dim::of(expression.clone());
+                    let bound = || expression.upper_bound(&capacity).and_then(|bound| u64::try_from(bound).ok());
+                    dim.capacity = dim.capacity.or_else(bound);
+                    dim
+                }
             })
         })
         .collect()

@@ -5,13 +5,14 @@ use tenon_graph_dialect::operators::Convolution;
 use tenon_hw_dialect::{Tile, TileBuilder};
 use tenon_tensor::DType;
 
-use super::window::{CellGeometry, for_cells};
+use super::window::{Bound, CellGeometry, for_cells};
 use super::{Evaluator, Mask, and_masks, splat};
 use crate::LoweringError;
 use crate::schedule::body::Node;
 use crate::schedule::evaluate::pointwise;
 use crate::schedule::index::{Coordinate, Index};
 use crate::schedule::scalar::{self, Number};
+use crate::schedule::size::Size;
 
 impl<'m> Evaluator<'_, 'm> {
     pub(super) fn convolution(
@@ -29,8 +30,8 @@ impl<'m> Evaluator<'_, 'm> {
         let outer = index.coordinates(builder)?;
         let spatial = input.sizes.len() - 2;
         let groups = convolution.groups as i32;
-        let inputs_per_group = (input.sizes[1] as i32 / groups) as u32;
-        let outputs_per_group = index.sizes[1] as i32 / groups;
+        let (inputs_per_group, outputs_per_group) =
+            (channels(input.sizes[1])? / groups as u32, channels(index.sizes[1])? as i32 / groups);
         let geometry = cell_geometry(convolution, &input.sizes[2..]);
         // Channel of the output = group · outputs_per_group + number within the group.
         let channel = super::coordinate_tile(builder, &outer[1], &layout)?;
@@ -39,7 +40,7 @@ impl<'m> Evaluator<'_, 'm> {
             Ok(vec![group, within])
         })?;
         let (group, within) = (&parts[0], &parts[1]);
-        let mut cells = vec![inputs_per_group];
+        let mut cells = vec![Size::from(inputs_per_group)];
         cells.extend(weight.sizes[2..].iter().copied());
         let carried = vec![splat(builder, Number::Float(0.0), accumulate, &layout)?];
         let result = for_cells(builder, &cells, &carried, &mut Vec::new(), &mut |inner, cell, tiles| {
@@ -84,6 +85,13 @@ impl<'m> Evaluator<'_, 'm> {
     }
 }
 
+/// Channels, whose number decides what a group is.
+pub(in crate::schedule) fn channels(size: Size) -> Result<u32, LoweringError> {
+    size.known().and_then(|size| u32::try_from(size).ok()).ok_or_else(|| {
+        LoweringError::unsupported("graph.convolution", "a number of channels that is known at launch only")
+    })
+}
+
 /// x · w + sum, fused for floats.
 fn multiply_add<'m>(
     code: tenon_hw_dialect::Scalar<'m>,
@@ -96,7 +104,7 @@ fn multiply_add<'m>(
 }
 
 /// Input coordinate of each cell of a convolution, or of its transpose.
-pub(super) fn cell_geometry(convolution: &Convolution, input: &[u32]) -> Vec<CellGeometry> {
+pub(super) fn cell_geometry(convolution: &Convolution, input: &[Size]) -> Vec<CellGeometry> {
     (0..input.len())
         .map(|dim| {
             let (stride, dilation) = (convolution.strides[dim] as i32, convolution.dilations[dim] as i32);
@@ -107,7 +115,7 @@ pub(super) fn cell_geometry(convolution: &Convolution, input: &[u32]) -> Vec<Cel
                     cell_step: -dilation,
                     offset: pad,
                     divisor: stride,
-                    size: input[dim] as i32,
+                    size: Bound::of(input[dim]),
                     always_inside: false,
                 }
             } else {
@@ -116,7 +124,7 @@ pub(super) fn cell_geometry(convolution: &Convolution, input: &[u32]) -> Vec<Cel
                     cell_step: dilation,
                     offset: -pad,
                     divisor: 1,
-                    size: input[dim] as i32,
+                    size: Bound::of(input[dim]),
                     always_inside: false,
                 }
             }

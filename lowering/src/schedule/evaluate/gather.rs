@@ -1,13 +1,15 @@
 //! Reading by index: slices along an axis, single elements, index tuples.
 
 use tenon_graph_dialect::operators::{Gather, GatherKind};
-use tenon_hw_dialect::{IntegerPredicate, Tile, TileBuilder};
+use tenon_hw_dialect::{IntegerPredicate, Scalar, Tile, TileBuilder};
+use tenon_ir::{IrError, Value};
 use tenon_tensor::DType;
 
 use super::{Evaluator, Mask};
 use crate::LoweringError;
 use crate::schedule::body::{Node, ValueRef};
 use crate::schedule::index::{Coordinate, Index};
+use crate::schedule::size::Size;
 
 impl<'m> Evaluator<'_, 'm> {
     pub(super) fn gather(
@@ -47,7 +49,9 @@ impl<'m> Evaluator<'_, 'm> {
             }
             GatherKind::Nd => {
                 let batch = gather.batch_dims as usize;
-                let tuple = *index_sizes.last().unwrap_or(&0) as usize;
+                let tuple = index_sizes.last().map_or(Some(0), |size| size.known()).ok_or_else(|| {
+                    LoweringError::unsupported("graph.gather", "index tuples whose length is known at launch only")
+                })? as usize;
                 let lead = index_sizes.len() - 1;
                 let mut coordinates = outer[..batch].to_vec();
                 for position in 0..tuple {
@@ -72,22 +76,36 @@ impl<'m> Evaluator<'_, 'm> {
         builder: TileBuilder<'m>,
         indices: ValueRef,
         at: &Index<'m>,
-        size: u32,
+        size: Size,
         mask: &Mask<'m>,
     ) -> Result<Coordinate<'m>, LoweringError> {
         let dtype = self.body.shape(indices).dtype;
         let raw = self.value_at(builder, indices, at, mask)?;
         let tile = builder.map1(&[&raw], &at.layout, DType::I32, |scalar, values| {
             let zero = scalar.int(0, dtype)?;
-            let length = scalar.int(i64::from(size), dtype)?;
+            let length = length_as(scalar, size, dtype)?;
             let negative = scalar.compare_int(IntegerPredicate::SignedLess, values[0], zero)?;
             let moved = scalar.add(values[0], length)?;
             let index = scalar.select(negative, moved, values[0])?;
             let index = scalar.op("arith.maxsi", &[index, zero])?;
-            let last = scalar.int(i64::from(size) - 1, dtype)?;
-            let index = scalar.op("arith.minsi", &[index, last])?;
+            let index = match size.known() {
+                Some(size) => scalar.op("arith.minsi", &[index, scalar.int(size as i64 - 1, dtype)?])?,
+                None => {
+                    let last = scalar.op("arith.subi", &[length, scalar.int(1, dtype)?])?;
+                    scalar.op("arith.minsi", &[index, last])?
+                }
+            };
             if dtype == DType::I64 { Ok(scalar.convert("arith.trunci", index, DType::I32)?) } else { Ok(index) }
         })?;
         Ok(Coordinate::Tile(tile))
+    }
+}
+
+/// A size as an integer of the indices' type.
+fn length_as<'m>(scalar: Scalar<'m>, size: Size, dtype: DType) -> Result<Value<'m>, IrError> {
+    match size.known() {
+        Some(size) => scalar.int(size as i64, dtype),
+        None if dtype == DType::I64 => size.wide_value(scalar),
+        None => size.value(scalar),
     }
 }

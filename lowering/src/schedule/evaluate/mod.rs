@@ -14,6 +14,7 @@ mod window;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+pub(in crate::schedule) use convolution::channels;
 pub(crate) use pointwise::{cast_tile, map};
 
 use tenon_graph_dialect::Operator;
@@ -26,6 +27,7 @@ use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::index::{Coordinate, Index, IndexKey, common};
 use crate::schedule::scalar::{memory_type, register_type};
+use crate::schedule::size::Size;
 
 /// Evaluator of one kernel's body.
 #[derive(Clone)]
@@ -39,7 +41,7 @@ pub struct Evaluator<'b, 'm> {
     /// Tiles made so far: a value that several operators read is computed once a place in the code.
     made: RefCell<HashMap<Made, Tile<'m>>>,
     /// Indices of broadcast operands made so far.
-    broadcasts: RefCell<HashMap<(usize, IndexKey, Vec<u32>), Index<'m>>>,
+    broadcasts: RefCell<HashMap<(usize, IndexKey, Vec<Size>), Index<'m>>>,
 }
 
 /// What a tile was made for: block of code, value, where the places look, mask.
@@ -89,7 +91,7 @@ impl<'b, 'm> Evaluator<'b, 'm> {
         &self,
         builder: TileBuilder<'m>,
         index: &Index<'m>,
-        sizes: &[u32],
+        sizes: &[Size],
     ) -> Result<Index<'m>, LoweringError> {
         let key = (builder.builder().block().key(), index.key(), sizes.to_vec());
         if let Some(found) = self.broadcasts.borrow().get(&key) {
@@ -156,7 +158,7 @@ impl<'b, 'm> Evaluator<'b, 'm> {
         let memory = memory_type(shape.dtype);
         let offsets = index.linear(builder)?;
         let widest = (16 / memory.size() as u32).max(1);
-        let contiguity = common(index.contiguity, *shape.sizes.last().unwrap_or(&1)).min(widest);
+        let contiguity = common(index.contiguity, *shape.sizes.last().unwrap_or(&Size::fixed(1))).min(widest);
         let access = Access { contiguity, uniform: 1 };
         let other = builder.scalar().zero(memory)?;
         let mask = mask.as_ref().map(|mask| (mask, other));
@@ -190,7 +192,7 @@ pub fn store<'m>(
     };
     let offsets = index.linear(builder)?;
     let widest = (16 / memory.size() as u32).max(1);
-    let contiguity = common(index.contiguity, *index.sizes.last().unwrap_or(&1)).min(widest);
+    let contiguity = common(index.contiguity, *index.sizes.last().unwrap_or(&Size::fixed(1))).min(widest);
     Ok(builder.store(pointer, &offsets, &value, mask.as_ref(), contiguity)?)
 }
 

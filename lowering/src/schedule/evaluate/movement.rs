@@ -11,17 +11,10 @@ use crate::LoweringError;
 use crate::schedule::body::Node;
 use crate::schedule::index::{Coordinate, Index};
 use crate::schedule::scalar::register_type;
+use crate::schedule::size::{Amount, Size};
 
 /// Every place of a concatenation tries every operand.
 const MAX_CONCAT: usize = 512;
-
-/// Numbers of dimension expressions that are known by now.
-pub(super) fn numbers(operator: &str, dims: &[DimExpr]) -> Result<Vec<i32>, LoweringError> {
-    dims.iter()
-        .map(|dim| dim.as_constant().and_then(|value| i32::try_from(value).ok()))
-        .collect::<Option<Vec<_>>>()
-        .ok_or_else(|| LoweringError::shape(format!("{operator} has a symbolic or too large dimension")))
-}
 
 /// Scalar code on one coordinate.
 pub(super) fn map_coordinate<'m>(
@@ -37,6 +30,10 @@ pub(super) fn map_coordinate<'m>(
 }
 
 impl<'m> Evaluator<'_, 'm> {
+    fn amounts(&self, expressions: &[DimExpr]) -> Result<Vec<Amount>, LoweringError> {
+        expressions.iter().map(|expression| self.body.extents.amount(expression)).collect()
+    }
+
     pub(super) fn reshape(
         &self,
         builder: TileBuilder<'m>,
@@ -88,19 +85,19 @@ impl<'m> Evaluator<'_, 'm> {
         mask: &Mask<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
         let sizes = &self.body.shape(node.operands[0]).sizes;
-        let starts = numbers("graph.slice", &slice.starts)?;
+        let starts = self.amounts(&slice.starts)?;
         let mut coordinates = index.coordinates(builder)?;
         for (dim, coordinate) in coordinates.iter_mut().enumerate() {
             let step = slice.steps[dim] as i32;
-            if starts[dim] == 0 && step == 1 {
+            if starts[dim].is_zero() && step == 1 {
                 continue;
             }
             *coordinate = map_coordinate(builder, coordinate, index, |scalar, value| {
-                Ok(scalar.offset(scalar.scale(value, step)?, starts[dim])?)
+                Ok(starts[dim].add(scalar, scalar.scale(value, step)?)?)
             })?;
         }
         let last = sizes.len() - 1;
-        let whole_rows = slice.steps[last] == 1 && starts[last] == 0;
+        let whole_rows = slice.steps[last] == 1 && starts[last].is_zero();
         let contiguity = if whole_rows { index.contiguity } else { 1 };
         let index = Index::from_coordinates(sizes, coordinates, &index.layout, contiguity);
         self.value_at(builder, node.operands[0], &index, mask)
@@ -115,44 +112,64 @@ impl<'m> Evaluator<'_, 'm> {
         mask: &Mask<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
         let sizes = &self.body.shape(node.operands[0]).sizes;
-        let low = numbers("graph.pad", &pad.low)?;
-        let high = numbers("graph.pad", &pad.high)?;
+        let (low, high) = (self.amounts(&pad.low)?, self.amounts(&pad.high)?);
         let mut coordinates = index.coordinates(builder)?;
         let mut inside: Mask<'m> = None;
         for (dim, coordinate) in coordinates.iter_mut().enumerate() {
-            if low[dim] == 0 && high[dim] == 0 {
+            if low[dim].is_zero() && high[dim].is_zero() {
                 continue;
             }
-            // Negative padding crops first: what is mirrored or repeated is the part [begin, end) that stays.
-            let begin = (-low[dim]).max(0);
-            let end = sizes[dim] as i32 - (-high[dim]).max(0);
-            let length = end - begin;
             let shifted =
-                map_coordinate(builder, coordinate, index, |scalar, value| Ok(scalar.offset(value, -low[dim])?))?;
+                map_coordinate(builder, coordinate, index, |scalar, value| Ok(low[dim].subtract(scalar, value)?))?;
+            // Negative padding crops first: what is mirrored or repeated is the part [begin, end) that stays.
+            let (known_low, known_high) = (known(low[dim]), known(high[dim]));
+            let range = match (known_low, known_high, sizes[dim].known()) {
+                (Some(low), Some(high), Some(size)) => {
+                    Range::Known { begin: (-low).max(0), end: size as i32 - (-high).max(0) }
+                }
+                // Padding that is known at launch only does not crop.
+                (low, high, _) if low.unwrap_or(0) >= 0 && high.unwrap_or(0) >= 0 => Range::Whole(sizes[dim]),
+                _ => {
+                    return Err(LoweringError::unsupported(
+                        "graph.pad",
+                        "cropping of a dimension whose size is known at launch only",
+                    ));
+                }
+            };
             *coordinate = match pad.mode {
                 PadMode::Constant => {
                     let tile = coordinate_tile(builder, &shifted, &index.layout)?;
                     let within = builder.map1(&[&tile], &index.layout, DType::Bool, |scalar, values| {
-                        Ok(in_range(scalar, values[0], begin, end)?)
+                        Ok(match range {
+                            Range::Known { begin, end } => in_range(scalar, values[0], begin, end)?,
+                            Range::Whole(size) => below(scalar, values[0], size)?,
+                        })
                     })?;
                     inside = and_masks(builder, &inside, &within)?;
                     shifted
                 }
-                PadMode::Edge => {
-                    map_coordinate(builder, &shifted, index, |scalar, value| clamp(scalar, value, begin, end - 1))?
-                }
+                PadMode::Edge => map_coordinate(builder, &shifted, index, |scalar, value| {
+                    let value = scalar.op("arith.maxsi", &[value, scalar.i32(range.begin())?])?;
+                    let last = scalar.offset(range.end(scalar)?, -1)?;
+                    Ok(scalar.op("arith.minsi", &[value, last])?)
+                })?,
                 PadMode::Wrap => map_coordinate(builder, &shifted, index, |scalar, value| {
-                    let relative = floor_modulo(scalar, scalar.offset(value, -begin)?, length)?;
-                    Ok(scalar.offset(relative, begin)?)
+                    let length = range.length(scalar)?;
+                    let relative = floor_modulo(scalar, scalar.offset(value, -range.begin())?, length)?;
+                    Ok(scalar.offset(relative, range.begin())?)
                 })?,
                 PadMode::Reflect => map_coordinate(builder, &shifted, index, |scalar, value| {
                     // A triangle wave of period 2·(length - 1).
-                    let period = (2 * (length - 1)).max(1);
-                    let relative = floor_modulo(scalar, scalar.offset(value, -begin)?, period)?;
-                    let mirrored = scalar.op("arith.subi", &[scalar.i32(period)?, relative])?;
+                    let last = scalar.offset(range.length(scalar)?, -1)?;
+                    let one = scalar.i32(1)?;
+                    let period = scalar.op("arith.maxsi", &[scalar.scale(last, 2)?, one])?;
+                    let relative = floor_modulo(scalar, scalar.offset(value, -range.begin())?, period)?;
+                    let mirrored = scalar.op("arith.subi", &[period, relative])?;
                     let picked = scalar.op("arith.minsi", &[relative, mirrored])?;
-                    let picked = if length <= 1 { scalar.i32(0)? } else { picked };
-                    Ok(scalar.offset(picked, begin)?)
+                    // A single element has a period of 1, in which the wave stays at 0.
+                    let picked =
+                        scalar.op("arith.minsi", &[picked, scalar.op("arith.maxsi", &[last, scalar.i32(0)?])?])?;
+                    Ok(scalar.offset(picked, range.begin())?)
                 })?,
             };
         }
@@ -188,20 +205,20 @@ impl<'m> Evaluator<'_, 'm> {
         let along = coordinate_tile(builder, &coordinates[axis], &index.layout)?;
         let element = register_type(node.results[0].dtype);
         let mut result: Option<Tile<'m>> = None;
-        let mut begin = 0i32;
+        let mut begin = Place::default();
         let aligned = axis + 1 != index.sizes.len();
         for operand in &node.operands {
             let sizes = &self.body.shape(*operand).sizes;
-            let end = begin + sizes[axis] as i32;
-            if end == begin {
+            if sizes[axis] == 0 {
                 continue;
             }
             let within = builder.map1(&[&along], &index.layout, DType::Bool, |scalar, values| {
-                Ok(in_range(scalar, values[0], begin, end)?)
+                Ok(below(scalar, begin.subtracted_from(scalar, values[0])?, sizes[axis])?)
             })?;
             let mut own = coordinates.clone();
-            own[axis] =
-                map_coordinate(builder, &coordinates[axis], index, |scalar, value| Ok(scalar.offset(value, -begin)?))?;
+            own[axis] = map_coordinate(builder, &coordinates[axis], index, |scalar, value| {
+                Ok(begin.subtracted_from(scalar, value)?)
+            })?;
             let contiguity = if aligned { index.contiguity } else { 1 };
             let own = Index::from_coordinates(sizes, own, &index.layout, contiguity);
             let own_mask = and_masks(builder, mask, &within)?;
@@ -214,7 +231,7 @@ impl<'m> Evaluator<'_, 'm> {
                     })?
                 }
             });
-            begin = end;
+            begin.advance(sizes[axis]);
         }
         result.ok_or_else(|| LoweringError::unsupported("graph.concat", "all operands are empty"))
     }
@@ -232,15 +249,77 @@ pub(super) fn in_range<'m>(
     scalar.compare_int(IntegerPredicate::UnsignedLess, shifted, scalar.i32(end - begin)?)
 }
 
+/// 0 <= value < size.
+pub(super) fn below<'m>(scalar: Scalar<'m>, value: Value<'m>, size: Size) -> Result<Value<'m>, tenon_ir::IrError> {
+    scalar.compare_int(IntegerPredicate::UnsignedLess, value, size.value(scalar)?)
+}
+
+fn known(amount: Amount) -> Option<i32> {
+    match amount {
+        Amount::Number(number) => Some(number),
+        Amount::Extent(_) => None,
+    }
+}
+
+/// The part of a dimension that padding keeps.
+#[derive(Clone, Copy)]
+enum Range {
+    Known { begin: i32, end: i32 },
+    Whole(Size),
+}
+
+impl Range {
+    fn begin(self) -> i32 {
+        match self {
+            Range::Known { begin, .. } => begin,
+            Range::Whole(_) => 0,
+        }
+    }
+
+    fn end<'m>(self, scalar: Scalar<'m>) -> Result<Value<'m>, tenon_ir::IrError> {
+        match self {
+            Range::Known { end, .. } => scalar.i32(end),
+            Range::Whole(size) => size.value(scalar),
+        }
+    }
+
+    fn length<'m>(self, scalar: Scalar<'m>) -> Result<Value<'m>, tenon_ir::IrError> {
+        match self {
+            Range::Known { begin, end } => scalar.i32(end - begin),
+            Range::Whole(size) => size.value(scalar),
+        }
+    }
+}
+
+/// A place along a dimension: a number plus extents.
+#[derive(Default)]
+struct Place {
+    number: i32,
+    extents: Vec<Size>,
+}
+
+impl Place {
+    fn advance(&mut self, size: Size) {
+        match size.known() {
+            Some(size) => self.number = self.number.wrapping_add(size as i32),
+            None => self.extents.push(size),
+        }
+    }
+
+    fn subtracted_from<'m>(&self, scalar: Scalar<'m>, value: Value<'m>) -> Result<Value<'m>, tenon_ir::IrError> {
+        let value = scalar.offset(value, -self.number)?;
+        self.extents.iter().try_fold(value, |value, size| scalar.op("arith.subi", &[value, size.value(scalar)?]))
+    }
+}
+
 /// Clamps an i32 to [low, high].
 pub(super) fn clamp<'m>(scalar: Scalar<'m>, value: Value<'m>, low: i32, high: i32) -> Result<Value<'m>, LoweringError> {
     let value = scalar.op("arith.maxsi", &[value, scalar.i32(low)?])?;
     Ok(scalar.op("arith.minsi", &[value, scalar.i32(high)?])?)
 }
 
-/// value mod divisor in [0, divisor), for a value of any sign.
-fn floor_modulo<'m>(scalar: Scalar<'m>, value: Value<'m>, divisor: i32) -> Result<Value<'m>, LoweringError> {
-    let constant = scalar.i32(divisor)?;
+/// value mod constant in [0, constant), for a value of any sign.
+fn floor_modulo<'m>(scalar: Scalar<'m>, value: Value<'m>, constant: Value<'m>) -> Result<Value<'m>, LoweringError> {
     let remainder = scalar.op("arith.remsi", &[value, constant])?;
     let negative = scalar.compare_int(IntegerPredicate::SignedLess, remainder, scalar.i32(0)?)?;
     let moved = scalar.add(remainder, constant)?;

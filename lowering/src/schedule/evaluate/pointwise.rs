@@ -11,6 +11,7 @@ use crate::schedule::body::{Node, ValueRef};
 use crate::schedule::control::keep;
 use crate::schedule::index::{Coordinate, Index};
 use crate::schedule::scalar::{self, Number, register_type};
+use crate::schedule::size::Size;
 
 impl<'m> Evaluator<'_, 'm> {
     pub(super) fn constant(
@@ -57,7 +58,7 @@ impl<'m> Evaluator<'_, 'm> {
     ) -> Result<Tile<'m>, LoweringError> {
         let sizes = &self.body.shape(node.operands[0]).sizes;
         let axis = if extent.axis < 0 { extent.axis + sizes.len() as i64 } else { extent.axis } as usize;
-        splat(builder, Number::Integer(i64::from(sizes[axis])), DType::I64, &index.layout)
+        Ok(builder.splat(sizes[axis].wide_value(builder.scalar())?, DType::I64, &index.layout)?)
     }
 
     /// Values of the operands, broadcast to the result's shape.
@@ -115,7 +116,7 @@ impl<'m> Evaluator<'_, 'm> {
         index: &Index<'m>,
     ) -> Result<Index<'m>, LoweringError> {
         let sizes = self.body.shape(scale).sizes.clone();
-        if sizes.iter().product::<u32>() == 1 {
+        if sizes.iter().product::<Size>() == 1 {
             return Ok(Index::from_coordinates(&sizes, vec![Coordinate::Constant(0); sizes.len()], &index.layout, 1));
         }
         let axis = if axis < 0 { axis + index.sizes.len() as i64 } else { axis } as usize;

@@ -13,6 +13,7 @@ use crate::schedule::body::Node;
 use crate::schedule::evaluate::pointwise;
 use crate::schedule::index::{Coordinate, Index};
 use crate::schedule::scalar::{self, Number, compute_type};
+use crate::schedule::size::Size;
 use tenon_tensor::DType;
 
 /// The position in the input that output position `x` of a dimension maps to.
@@ -88,6 +89,10 @@ impl IntegerFormula {
     }
 }
 
+fn number(size: Size) -> Option<u32> {
+    u32::try_from(size.known()?).ok()
+}
+
 impl<'m> Evaluator<'_, 'm> {
     /// Coordinate of one dimension by a table of the host.
     fn by_table(
@@ -133,11 +138,16 @@ impl<'m> Evaluator<'_, 'm> {
         // Dimensions that are interpolated: lower neighbour, and weight of the upper one.
         let mut linear: Vec<(usize, Coordinate<'m>, Tile<'m>)> = Vec::new();
         for dim in 0..sizes.len() {
-            let (input, output) = (sizes[dim], index.sizes[dim]);
             let whole = resize.scales.as_ref().is_none_or(|scales| scales[dim] == 1.0);
-            if input == output && whole {
+            if sizes[dim] == index.sizes[dim] && whole {
                 continue;
             }
+            let (Some(input), Some(output)) = (number(sizes[dim]), number(index.sizes[dim])) else {
+                return Err(LoweringError::unsupported(
+                    "graph.resize",
+                    format!("dimension {dim}, whose size is known at launch only"),
+                ));
+            };
             let at = |x: u32| position(resize, dim, f64::from(x), f64::from(input), f64::from(output));
             match resize.mode {
                 ResizeMode::Nearest => {
@@ -173,7 +183,7 @@ impl<'m> Evaluator<'_, 'm> {
             let mut weights = Vec::new();
             for (bit, (dim, lower, weight)) in linear.iter().enumerate() {
                 let upper = corner >> bit & 1 == 1;
-                let last = sizes[*dim] as i32 - 1;
+                let last = number(sizes[*dim]).unwrap_or(1) as i32 - 1;
                 coordinates[*dim] = map_coordinate(builder, lower, index, |code, value| {
                     clamp(code, code.offset(value, i32::from(upper))?, 0, last)
                 })?;

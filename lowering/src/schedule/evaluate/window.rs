@@ -1,11 +1,10 @@
 //! Pooling: a loop over the cells of each place's window.
 
 use tenon_graph_dialect::operators::{Function, Window, WindowKind};
-use tenon_hw_dialect::{Tile, TileBuilder};
-use tenon_ir::Value;
+use tenon_hw_dialect::{IntegerPredicate, Scalar, Tile, TileBuilder};
+use tenon_ir::{IrError, Value};
 use tenon_tensor::DType;
 
-use super::movement::in_range;
 use super::{Evaluator, Mask, and_masks, coordinate_tile, splat};
 use crate::LoweringError;
 use crate::schedule::body::Node;
@@ -13,11 +12,12 @@ use crate::schedule::control::for_range;
 use crate::schedule::evaluate::pointwise;
 use crate::schedule::index::{Coordinate, Index};
 use crate::schedule::scalar::{self, Number, compute_type};
+use crate::schedule::size::Size;
 
 /// Runs `body` for every cell of a box, in row-major order, carrying tiles; nested loops.
 pub(super) fn for_cells<'m>(
     builder: TileBuilder<'m>,
-    sizes: &[u32],
+    sizes: &[Size],
     carried: &[Tile<'m>],
     cell: &mut Vec<Value<'m>>,
     body: &mut dyn FnMut(TileBuilder<'m>, &[Value<'m>], &[Tile<'m>]) -> Result<Vec<Tile<'m>>, LoweringError>,
@@ -58,14 +58,14 @@ impl<'m> Evaluator<'_, 'm> {
                 let moved = scalar.add(moved, scalar.scale(cell[dim], geometry.cell_step)?)?;
                 let moved = scalar.offset(moved, geometry.offset)?;
                 if geometry.divisor == 1 {
-                    return Ok(vec![moved, in_range(scalar, moved, 0, geometry.size)?]);
+                    return Ok(vec![moved, below(scalar, moved, geometry.size)?]);
                 }
                 // A transposed convolution reads an input element only where the division leaves no remainder.
                 let divisor = scalar.i32(geometry.divisor)?;
                 let quotient = scalar.op("arith.divsi", &[moved, divisor])?;
                 let remainder = scalar.op("arith.remsi", &[moved, divisor])?;
-                let exact = scalar.compare_int(tenon_hw_dialect::IntegerPredicate::Equal, remainder, scalar.i32(0)?)?;
-                let within = in_range(scalar, quotient, 0, geometry.size)?;
+                let exact = scalar.compare_int(IntegerPredicate::Equal, remainder, scalar.i32(0)?)?;
+                let within = below(scalar, quotient, geometry.size)?;
                 Ok(vec![quotient, scalar.op("arith.andi", &[exact, within])?])
             })?;
             inside = if geometry.always_inside { inside } else { and_masks(builder, &inside, &tiles[1])? };
@@ -93,7 +93,7 @@ impl<'m> Evaluator<'_, 'm> {
                 cell_step: window.dilations[dim] as i32,
                 offset: -(window.pad_begin[dim] as i32),
                 divisor: 1,
-                size: shape.sizes[dim + 2] as i32,
+                size: Bound::of(shape.sizes[dim + 2]),
                 always_inside: false,
             })
             .collect();
@@ -110,7 +110,7 @@ impl<'m> Evaluator<'_, 'm> {
         if counts {
             carried.push(splat(builder, Number::Float(0.0), compute, &layout)?);
         }
-        let kernel: Vec<u32> = window.kernel.iter().map(|size| *size as u32).collect();
+        let kernel: Vec<Size> = window.kernel.iter().map(|size| Size::from(*size as u32)).collect();
         let results = for_cells(builder, &kernel, &carried, &mut Vec::new(), &mut |inner, cell, tiles| {
             let (spatial, inside) = self.cell_coordinates(inner, &outer[2..], cell, &geometry, index)?;
             let coordinates = [&outer[..2], &spatial].concat();
@@ -154,7 +154,7 @@ impl<'m> Evaluator<'_, 'm> {
         &self,
         builder: TileBuilder<'m>,
         window: &Window,
-        sizes: &[u32],
+        sizes: &[Size],
         outer: &[Coordinate<'m>],
         cell: &[Value<'m>],
         index: &Index<'m>,
@@ -169,7 +169,7 @@ impl<'m> Evaluator<'_, 'm> {
                 cell_step: window.dilations[dim] as i32,
                 offset: 0,
                 divisor: 1,
-                size: sizes[dim + 2] as i32 + (window.pad_begin[dim] + window.pad_end[dim]) as i32,
+                size: Bound { size: sizes[dim + 2], more: (window.pad_begin[dim] + window.pad_end[dim]) as i32 },
                 always_inside: false,
             })
             .collect();
@@ -190,6 +190,28 @@ pub(super) struct CellGeometry {
     pub(super) cell_step: i32,
     pub(super) offset: i32,
     pub(super) divisor: i32,
-    pub(super) size: i32,
+    pub(super) size: Bound,
     pub(super) always_inside: bool,
+}
+
+/// A size and a number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bound {
+    pub(super) size: Size,
+    pub(super) more: i32,
+}
+
+impl Bound {
+    pub(super) fn of(size: Size) -> Self {
+        Bound { size, more: 0 }
+    }
+}
+
+/// 0 <= value < bound.
+fn below<'m>(scalar: Scalar<'m>, value: Value<'m>, bound: Bound) -> Result<Value<'m>, IrError> {
+    let end = match bound.size.known() {
+        Some(size) => scalar.i32(size as i32 + bound.more)?,
+        None => scalar.offset(bound.size.value(scalar)?, bound.more)?,
+    };
+    scalar.compare_int(IntegerPredicate::UnsignedLess, value, end)
 }

@@ -6,7 +6,6 @@
 
 use tenon_hw_dialect::{Access, Shared, Tile, TileBuilder};
 use tenon_ir::Value;
-use tenon_tensor::DType;
 
 use super::operand::Part;
 use super::plan::{GemmPlan, OperandPlan, Unit};
@@ -17,6 +16,7 @@ use crate::schedule::control::for_range;
 use crate::schedule::evaluate::{Evaluator, and_masks, cast_tile, splat, store};
 use crate::schedule::index::{Index, common, line};
 use crate::schedule::scalar::{Number, memory_type};
+use crate::schedule::size::{Parts, Size, is_wide, offset_type};
 
 const ASYNC_STAGES: u32 = 3;
 
@@ -31,7 +31,7 @@ struct Stream<'p, 'm> {
     /// Dimension of the tile that k runs along.
     k_dim: usize,
     /// Loops of k, and whether the last tile is cut.
-    k: &'p [(u32, u32)],
+    k: &'p [(Size, Size)],
     shared: Shared<'m>,
 }
 
@@ -77,10 +77,9 @@ pub(super) fn build<'m>(
     let problem = &plan.problem;
     let code = builder.scalar();
     let (m, n, k) = (problem.extent(Axis::M), problem.extent(Axis::N), problem.extent(Axis::K));
-    let (tiles_m, tiles_n) = (m.div_ceil(plan.tile_m).max(1), n.div_ceil(plan.tile_n).max(1));
     let block = builder.program_id(0)?;
-    let (rest, tile_n) = code.div_rem(block, tiles_n as i32)?;
-    let (batch, tile_m) = code.div_rem(rest, tiles_m as i32)?;
+    let (rest, tile_n) = Parts { size: n, part: plan.tile_n }.div_rem(code, block)?;
+    let (batch, tile_m) = Parts { size: m, part: plan.tile_m }.div_rem(code, rest)?;
     let start_m = code.scale(tile_m, plan.tile_m as i32)?;
     let start_n = code.scale(tile_n, plan.tile_n as i32)?;
     let asynchronous = plan.asynchronous && can_copy(&plan.a, &problem.a) && can_copy(&plan.b, &problem.b);
@@ -157,7 +156,7 @@ fn pipeline_async<'m>(
     a: &Stream<'_, 'm>,
     b: &Stream<'_, 'm>,
     accumulator: Tile<'m>,
-    k: u32,
+    k: Size,
 ) -> Result<Tile<'m>, LoweringError> {
     let code = builder.scalar();
     for stage in 0..ASYNC_STAGES - 1 {
@@ -166,7 +165,7 @@ fn pipeline_async<'m>(
         b.copy(builder, start, slot)?;
         builder.async_commit()?;
     }
-    let tiles = k.div_ceil(plan.tile_k);
+    let tiles = Parts { size: k, part: plan.tile_k };
     let result = for_range(builder, tiles, 1, &[accumulator], |inner, tile, carried| {
         let code = inner.scalar();
         inner.async_wait(ASYNC_STAGES - 2)?;
@@ -192,7 +191,7 @@ fn pipeline_registers<'m>(
     a: &Stream<'_, 'm>,
     b: &Stream<'_, 'm>,
     accumulator: Tile<'m>,
-    k: u32,
+    k: Size,
 ) -> Result<Tile<'m>, LoweringError> {
     let code = builder.scalar();
     let zero = code.i32(0)?;
@@ -200,7 +199,7 @@ fn pipeline_registers<'m>(
     builder.local_store(&first_a, &a.shared, zero)?;
     builder.local_store(&first_b, &b.shared, zero)?;
     builder.barrier()?;
-    let tiles = k.div_ceil(plan.tile_k);
+    let tiles = Parts { size: k, part: plan.tile_k };
     let result = for_range(builder, tiles, 1, &[accumulator], |inner, tile, carried| {
         let code = inner.scalar();
         let next = code.offset(tile, 1)?;
@@ -231,12 +230,13 @@ fn epilogue<'m>(
     let problem = &plan.problem;
     let layout = &plan.accumulator;
     let value = cast_tile(builder, &total, problem.accumulate, problem.dtype)?;
+    let wide = is_wide(&body.shape(ValueRef::Node(problem.anchor, 0)).sizes);
     let mut mask = None;
     let mut offsets = Vec::new();
     for (axis, start, dimension, tile) in [(Axis::M, start_m, 0, plan.tile_m), (Axis::N, start_n, 1, plan.tile_n)] {
         let loops = problem.loops(axis);
         let number = line(builder, layout, dimension, start)?;
-        let offset = super::super::reduce::scattered(builder, &number, loops)?;
+        let offset = super::super::reduce::scattered(builder, &number, loops, wide)?;
         offsets.push(builder.spread(&offset, dimension, layout)?);
         let extent = problem.extent(axis);
         if !extent.is_multiple_of(tile) {
@@ -247,15 +247,15 @@ fn epilogue<'m>(
     let batch_offset = {
         let code = builder.scalar();
         let mut rest = batch;
-        let mut sum = code.i32(0)?;
+        let mut sum = code.int(0, offset_type(wide))?;
         for (position, (size, stride)) in problem.batch.iter().enumerate().rev() {
-            let (quotient, own) = if position == 0 { (rest, rest) } else { code.div_rem(rest, *size as i32)? };
+            let (quotient, own) = if position == 0 { (rest, rest) } else { size.div_rem(code, rest)? };
             rest = quotient;
-            sum = code.add(sum, code.scale(own, *stride as i32)?)?;
+            sum = code.add(sum, stride.scale_to(code, own, wide)?)?;
         }
         sum
     };
-    let linear = builder.map1(&[&offsets[0], &offsets[1]], layout, DType::I32, |code, values| {
+    let linear = builder.map1(&[&offsets[0], &offsets[1]], layout, offset_type(wide), |code, values| {
         Ok(code.add(code.add(values[0], values[1])?, batch_offset)?)
     })?;
     let shape = body.shape(ValueRef::Node(problem.anchor, 0));
@@ -275,7 +275,7 @@ fn epilogue<'m>(
 /// Registers in a row of the accumulator that are consecutive, aligned elements of the result.
 fn result_contiguity(plan: &GemmPlan, bytes: u32) -> Result<u32, LoweringError> {
     let problem = &plan.problem;
-    let Some((size, 1)) = problem.n.last().copied() else { return Ok(1) };
+    let Some((size, _)) = problem.n.last().copied().filter(|(_, stride)| *stride == 1) else { return Ok(1) };
     let mut width = common(plan.accumulator.vector_width_along(1, bytes)?, size);
     let others = problem.n[..problem.n.len() - 1].iter().chain(&problem.m).chain(&problem.batch);
     for (_, stride) in others {

@@ -11,6 +11,7 @@ use tenon_tensor::DType;
 use super::problem::{Axis, Operand, OperandDim};
 use crate::LoweringError;
 use crate::schedule::index::line;
+use crate::schedule::size::{Size, offset_type};
 
 /// What the rows or the columns of a tile contribute, spread over the tile.
 #[derive(Clone)]
@@ -24,11 +25,11 @@ pub(super) struct Part<'m> {
 }
 
 /// Indices of an axis's loops for a number below their product.
-fn indices<'m>(code: Scalar<'m>, number: Value<'m>, loops: &[(u32, u32)]) -> Result<Vec<Value<'m>>, IrError> {
+fn indices<'m>(code: Scalar<'m>, number: Value<'m>, loops: &[(Size, Size)]) -> Result<Vec<Value<'m>>, IrError> {
     let mut rest = number;
     let mut found = Vec::new();
     for (position, (size, _)) in loops.iter().enumerate().rev() {
-        let (quotient, own) = if position == 0 { (rest, rest) } else { code.div_rem(rest, (*size).max(1) as i32)? };
+        let (quotient, own) = if position == 0 { (rest, rest) } else { size.div_rem(code, rest)? };
         found.push(own);
         rest = quotient;
     }
@@ -64,7 +65,7 @@ impl Operand {
         &self,
         builder: TileBuilder<'m>,
         axis: Axis,
-        loops: &[(u32, u32)],
+        loops: &[(Size, Size)],
         layout: &TileLayout,
         dimension: usize,
         start: Value<'m>,
@@ -75,13 +76,13 @@ impl Operand {
         let with_offset = self.dims.iter().any(|dim| !dim.checked && has(dim));
         let with_coordinate: Vec<bool> = self.checked().map(has).collect();
         let mut elements = Vec::new();
-        elements.extend(with_offset.then_some(DType::I32));
+        elements.extend(with_offset.then_some(offset_type(self.wide)));
         elements.extend(with_coordinate.iter().filter(|has| **has).map(|_| DType::I32));
         elements.extend(masked.then_some(DType::Bool));
         if elements.is_empty() {
             return Ok(Part { offset: None, coordinates: vec![None; with_coordinate.len()], mask: None });
         }
-        let extent: u32 = loops.iter().map(|(size, _)| size).product();
+        let extent: Size = loops.iter().map(|(size, _)| size).product();
         let tiles = builder.map(&[&number], &number.ty.layout, &elements, |code, values| {
             let indices = indices(code, values[0], loops)?;
             let mut results = Vec::new();
@@ -89,7 +90,7 @@ impl Operand {
                 let mut sum = None;
                 for dim in self.dims.iter().filter(|dim| !dim.checked) {
                     let Some(coordinate) = partial(code, dim, axis, &indices)? else { continue };
-                    let term = code.scale(coordinate, dim.stride as i32)?;
+                    let term = dim.stride.scale_to(code, coordinate, self.wide)?;
                     sum = Some(match sum {
                         None => term,
                         Some(sum) => code.add(sum, term)?,
@@ -101,7 +102,7 @@ impl Operand {
                 results.extend(partial(code, dim, axis, &indices)?);
             }
             if masked {
-                results.push(code.compare_int(IntegerPredicate::UnsignedLess, values[0], code.i32(extent as i32)?)?);
+                results.push(code.compare_int(IntegerPredicate::UnsignedLess, values[0], extent.value(code)?)?);
             }
             Ok(results)
         })?;
@@ -122,13 +123,13 @@ impl Operand {
         &self,
         code: Scalar<'m>,
         batch: Value<'m>,
-        loops: &[(u32, u32)],
+        loops: &[(Size, Size)],
     ) -> Result<Value<'m>, LoweringError> {
         let indices = indices(code, batch, loops)?;
-        let mut sum = code.i32(0)?;
+        let mut sum = code.int(0, offset_type(self.wide))?;
         for dim in &self.dims {
             if let Some(coordinate) = partial(code, dim, Axis::Batch, &indices)? {
-                sum = code.add(sum, code.scale(coordinate, dim.stride as i32)?)?;
+                sum = code.add(sum, dim.stride.scale_to(code, coordinate, self.wide)?)?;
             }
         }
         Ok(sum)
@@ -155,7 +156,7 @@ impl Operand {
             rows.coordinates.iter().zip(&columns.coordinates).map(|(row, column)| [put(row), put(column)]).collect();
         let masks = [put(&rows.mask), put(&columns.mask)];
         let masked = masks.iter().any(Option::is_some) || !coordinates.is_empty();
-        let mut elements = vec![DType::I32];
+        let mut elements = vec![offset_type(self.wide)];
         elements.extend(masked.then_some(DType::Bool));
         let references: Vec<_> = inputs.iter().collect();
         let dims: Vec<_> = self.checked().cloned().collect();
@@ -193,11 +194,9 @@ impl Operand {
                     let remainder = code.op("arith.remsi", &[coordinate, divisor])?;
                     inside = and(inside, code.compare_int(IntegerPredicate::Equal, remainder, code.i32(0)?)?)?;
                 }
-                inside = and(
-                    inside,
-                    code.compare_int(IntegerPredicate::UnsignedLess, element, code.i32(dim.size as i32)?)?,
-                )?;
-                offset = code.add(offset, code.scale(element, dim.stride as i32)?)?;
+                inside =
+                    and(inside, code.compare_int(IntegerPredicate::UnsignedLess, element, dim.size.value(code)?)?)?;
+                offset = code.add(offset, dim.stride.scale_to(code, element, self.wide)?)?;
             }
             let mut results = vec![offset];
             results.extend(inside);

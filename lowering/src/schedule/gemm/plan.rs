@@ -10,9 +10,10 @@ use tenon_tensor::DType;
 use super::problem::{Axis, Problem};
 use crate::LoweringError;
 use crate::fragments::Fragments;
-use crate::schedule::KernelShape;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::scalar::memory_type;
+use crate::schedule::size::Size;
+use crate::schedule::{KernelShape, parts};
 
 pub(super) const WARPS: u32 = 4;
 
@@ -56,8 +57,8 @@ pub(in crate::schedule) struct GemmPlan {
 }
 
 /// A power of two that holds `extent`, within bounds.
-fn tile(extent: u32, least: u32, most: u32) -> u32 {
-    extent.max(1).next_power_of_two().clamp(least, most)
+fn tile(extent: Size, least: u32, most: u32) -> u32 {
+    extent.capacity_u32().clamp(1, 1 << 31).next_power_of_two().clamp(least, most)
 }
 
 /// The matrix instructions of the target that compute a product as it is, the fastest first: of operands in the types that they have,
@@ -113,9 +114,12 @@ impl GemmPlan {
     /// A plan, or none where computing element by element is better: groups of few channels.
     pub(in crate::schedule) fn new(body: &Body, target: &Target) -> Result<Option<Self>, LoweringError> {
         let problem = Problem::read(body)?;
+        if [Axis::Batch, Axis::M, Axis::N, Axis::K].iter().any(|axis| problem.extent(*axis).capacity() >= 1 << 31) {
+            return Err(LoweringError::shape("a product with 2^31 rows, columns, batches or terms, or more"));
+        }
         if let Operator::Convolution(convolution) = &body.nodes[problem.anchor].operator
             && convolution.groups > 1
-            && problem.extent(Axis::M).min(problem.extent(Axis::N)) < 8
+            && problem.extent(Axis::M).capacity().min(problem.extent(Axis::N).capacity()) < 8
         {
             return Ok(None);
         }
@@ -167,10 +171,14 @@ impl GemmPlan {
         Ok(Some(GemmPlan { problem, unit, tile_m, tile_n, tile_k, a, b, accumulator, asynchronous }))
     }
 
-    pub(in crate::schedule) fn shape(&self) -> KernelShape {
-        let tiles =
-            self.problem.extent(Axis::M).div_ceil(self.tile_m) * self.problem.extent(Axis::N).div_ceil(self.tile_n);
-        KernelShape { warps: WARPS, grid: [(tiles * self.problem.extent(Axis::Batch)).max(1), 1, 1] }
+    /// One block a tile of the result, those of a row of tiles after one another.
+    pub(in crate::schedule) fn shape(&self, body: &Body) -> Result<KernelShape, LoweringError> {
+        let tiles_m = parts(self.problem.extent(Axis::M), self.tile_m, body)?;
+        let tiles_n = parts(self.problem.extent(Axis::N), self.tile_n, body)?;
+        let batches = parts(self.problem.extent(Axis::Batch), 1, body)?;
+        let blocks = tiles_m.mul(&tiles_n).and_then(|tiles| tiles.mul(&batches));
+        let blocks = blocks.ok_or_else(|| body.error("the number of blocks is too complex an expression"))?;
+        Ok(KernelShape::line(WARPS, blocks))
     }
 
     pub(in crate::schedule) fn build<'m>(

@@ -6,6 +6,8 @@ use tenon_tensor::DType;
 
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef, strides};
+use crate::schedule::evaluate::channels as channels_of;
+use crate::schedule::size::{Size, is_wide};
 
 /// Which index of the product a loop belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,8 +29,8 @@ pub(super) struct Term {
 /// A dimension of an operand: the element at `(Σ coefficient · loop + offset) / divisor`.
 #[derive(Debug, Clone)]
 pub(super) struct OperandDim {
-    pub(super) stride: u32,
-    pub(super) size: u32,
+    pub(super) stride: Size,
+    pub(super) size: Size,
     pub(super) terms: Vec<Term>,
     pub(super) offset: i32,
     pub(super) divisor: i32,
@@ -37,7 +39,7 @@ pub(super) struct OperandDim {
 }
 
 impl OperandDim {
-    fn plain(size: u32, stride: u32, axis: Axis, position: usize) -> Self {
+    fn plain(size: Size, stride: Size, axis: Axis, position: usize) -> Self {
         let terms = vec![Term { axis, position, coefficient: 1 }];
         OperandDim { stride, size, terms, offset: 0, divisor: 1, checked: false }
     }
@@ -57,6 +59,8 @@ pub(super) struct Operand {
     /// Value in the body.
     pub(super) value: ValueRef,
     pub(super) dtype: DType,
+    /// Whether offsets need 64 bits.
+    pub(super) wide: bool,
     pub(super) dims: Vec<OperandDim>,
 }
 
@@ -70,10 +74,10 @@ pub(super) struct Problem {
     pub(super) a: Operand,
     pub(super) b: Operand,
     /// Loops of each axis, slowest first, with their stride in the result (0 for k).
-    pub(super) batch: Vec<(u32, u32)>,
-    pub(super) m: Vec<(u32, u32)>,
-    pub(super) n: Vec<(u32, u32)>,
-    pub(super) k: Vec<(u32, u32)>,
+    pub(super) batch: Vec<(Size, Size)>,
+    pub(super) m: Vec<(Size, Size)>,
+    pub(super) n: Vec<(Size, Size)>,
+    pub(super) k: Vec<(Size, Size)>,
 }
 
 impl Problem {
@@ -86,7 +90,7 @@ impl Problem {
         };
         let mut problem = match &body.nodes[anchor].operator {
             Operator::Contract(contract) => Self::of_contract(body, anchor, contract),
-            Operator::Convolution(convolution) => Self::of_convolution(body, anchor, convolution),
+            Operator::Convolution(convolution) => Self::of_convolution(body, anchor, convolution)?,
             _ => return Err(body.error("a matrix kernel without a product")),
         };
         for axis in [Axis::Batch, Axis::M, Axis::N, Axis::K] {
@@ -94,14 +98,15 @@ impl Problem {
             problem.merge(axis);
         }
         // Columns are what lies together in the result: the fastest loop should be one of n.
-        let fastest = |loops: &[(u32, u32)]| loops.iter().map(|(_, stride)| *stride).min().unwrap_or(u32::MAX);
+        let fastest =
+            |loops: &[(Size, Size)]| loops.iter().map(|(_, stride)| stride.capacity()).min().unwrap_or(u64::MAX);
         if fastest(&problem.m) < fastest(&problem.n) {
             problem.transpose();
         }
         Ok(problem)
     }
 
-    pub(super) fn loops(&self, axis: Axis) -> &[(u32, u32)] {
+    pub(super) fn loops(&self, axis: Axis) -> &[(Size, Size)] {
         match axis {
             Axis::Batch => &self.batch,
             Axis::M => &self.m,
@@ -110,7 +115,7 @@ impl Problem {
         }
     }
 
-    fn loops_mut(&mut self, axis: Axis) -> &mut Vec<(u32, u32)> {
+    fn loops_mut(&mut self, axis: Axis) -> &mut Vec<(Size, Size)> {
         match axis {
             Axis::Batch => &mut self.batch,
             Axis::M => &mut self.m,
@@ -120,17 +125,19 @@ impl Problem {
     }
 
     /// Number of steps of an axis.
-    pub(super) fn extent(&self, axis: Axis) -> u32 {
+    pub(super) fn extent(&self, axis: Axis) -> Size {
         self.loops(axis).iter().map(|(size, _)| size).product()
     }
 
     fn of_contract(body: &Body, anchor: usize, contract: &Contract) -> Self {
         let node = &body.nodes[anchor];
         let result_strides = strides(&node.results[0].sizes);
-        let mut loops: [Vec<(char, u32, u32)>; 4] = Default::default();
+        let mut loops: [Vec<(char, Size, Size)>; 4] = Default::default();
         let size_of = |label: char| {
             let find = |labels: &str, value: ValueRef| labels.find(label).map(|index| body.shape(value).sizes[index]);
-            find(&contract.lhs, node.operands[0]).or_else(|| find(&contract.rhs, node.operands[1])).unwrap_or(1)
+            find(&contract.lhs, node.operands[0])
+                .or_else(|| find(&contract.rhs, node.operands[1]))
+                .unwrap_or(Size::fixed(1))
         };
         for (index, label) in contract.result.chars().enumerate() {
             let axis = match (contract.lhs.contains(label), contract.rhs.contains(label)) {
@@ -141,7 +148,7 @@ impl Problem {
             loops[axis as usize].push((label, size_of(label), result_strides[index]));
         }
         for label in contract.summed() {
-            loops[Axis::K as usize].push((label, size_of(label), 0));
+            loops[Axis::K as usize].push((label, size_of(label), Size::fixed(0)));
         }
         let operand = |labels: &str, value: ValueRef| {
             let shape = body.shape(value);
@@ -156,7 +163,7 @@ impl Problem {
                     })
                 })
                 .collect();
-            Operand { value, dtype: shape.dtype, dims }
+            Operand { value, dtype: shape.dtype, wide: is_wide(&shape.sizes), dims }
         };
         let a = operand(&contract.lhs, node.operands[0]);
         let b = operand(&contract.rhs, node.operands[1]);
@@ -165,23 +172,24 @@ impl Problem {
     }
 
     /// A is the weight (rows are output channels), B the input (columns are positions): the result's positions lie together.
-    fn of_convolution(body: &Body, anchor: usize, convolution: &Convolution) -> Self {
+    fn of_convolution(body: &Body, anchor: usize, convolution: &Convolution) -> Result<Self, LoweringError> {
         let node = &body.nodes[anchor];
         let input = body.shape(node.operands[0]);
         let weight = body.shape(node.operands[1]);
         let result = &node.results[0];
         let (input_strides, weight_strides, result_strides) = (input.strides(), weight.strides(), result.strides());
         let groups = convolution.groups as u32;
-        let channels = input.sizes[1] / groups;
-        let outputs = result.sizes[1] / groups;
+        let channels = Size::from(channels_of(input.sizes[1])? / groups);
+        let outputs = Size::from(channels_of(result.sizes[1])? / groups);
+        let groups = Size::from(groups);
         let spatial = input.sizes.len() - 2;
         let kernel = &weight.sizes[2..];
         let batch = vec![(groups, outputs * result_strides[1])];
         let m = vec![(outputs, result_strides[1])];
         let mut n = vec![(result.sizes[0], result_strides[0])];
         n.extend((0..spatial).map(|dim| (result.sizes[dim + 2], result_strides[dim + 2])));
-        let mut k = vec![(channels, 0)];
-        k.extend(kernel.iter().map(|size| (*size, 0)));
+        let mut k = vec![(channels, Size::fixed(0))];
+        k.extend(kernel.iter().map(|size| (*size, Size::fixed(0))));
         // Weight [O, C/g, K…]: row group·outputs + m; transposed [C, O/g, K…]: row group·channels + k.
         let mut weight_dims = if convolution.transposed {
             vec![
@@ -221,7 +229,14 @@ impl Problem {
                 }
             } else {
                 let whole = pad == 0 && convolution.pad_end[dim] == 0 && kernel[dim] == 1 && stride == 1;
-                let last = (result.sizes[dim + 2] as i32 - 1) * stride + (kernel[dim] as i32 - 1) * dilation - pad;
+                // Of sizes that are known at launch only, the last window may reach beyond the input.
+                let reaches_outside = match (result.sizes[dim + 2].known(), kernel[dim].known(), size.known()) {
+                    (Some(result), Some(kernel), Some(size)) => {
+                        let step = |count: u64, step: i32| (count as i64 - 1) * i64::from(step);
+                        step(result, stride) + step(kernel, dilation) - i64::from(pad) >= size as i64
+                    }
+                    _ => true,
+                };
                 let mut terms = vec![place(position.0, position.1, stride)];
                 if !whole {
                     terms.push(place(cell.0, cell.1, dilation));
@@ -232,13 +247,14 @@ impl Problem {
                     terms,
                     offset: -pad,
                     divisor: 1,
-                    checked: pad > 0 || last >= size as i32,
+                    checked: !whole && (pad > 0 || reaches_outside),
                 }
             });
         }
-        let a = Operand { value: node.operands[1], dtype: weight.dtype, dims: weight_dims };
-        let b = Operand { value: node.operands[0], dtype: input.dtype, dims: input_dims };
-        Problem { anchor, accumulate: convolution.accumulate, dtype: convolution.dtype, a, b, batch, m, n, k }
+        let a =
+            Operand { value: node.operands[1], dtype: weight.dtype, wide: is_wide(&weight.sizes), dims: weight_dims };
+        let b = Operand { value: node.operands[0], dtype: input.dtype, wide: is_wide(&input.sizes), dims: input_dims };
+        Ok(Problem { anchor, accumulate: convolution.accumulate, dtype: convolution.dtype, a, b, batch, m, n, k })
     }
 
     /// Removes loops of one step.
@@ -325,11 +341,11 @@ impl Problem {
 
 impl Operand {
     /// Steps of `axis` that are consecutive, aligned elements in memory, at most `most`: a power of two.
-    pub(super) fn contiguity(&self, loops: &[(u32, u32)], axis: Axis, most: u32) -> u32 {
+    pub(super) fn contiguity(&self, loops: &[(Size, Size)], axis: Axis, most: u32) -> u32 {
         let Some((size, _)) = loops.last() else { return 1 };
         let position = loops.len() - 1;
         let Some(run) = self.dims.iter().find(|dim| dim.stride == 1 && dim.is_plain(axis, position)) else { return 1 };
-        let mut width = most.min(1 << size.trailing_zeros().min(31));
+        let mut width = most.min(size.power_of_two());
         for dim in &self.dims {
             if std::ptr::eq(dim, run) {
                 continue;

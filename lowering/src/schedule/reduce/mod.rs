@@ -17,11 +17,12 @@ use tenon_layout::TileLayout;
 use tenon_tensor::DType;
 
 use crate::LoweringError;
-use crate::schedule::KernelShape;
 use crate::schedule::body::{Body, Node, Shape, ValueRef, strides};
 use crate::schedule::evaluate::{Evaluator, Mask, store};
 use crate::schedule::index::{Index, common, line};
 use crate::schedule::scalar::{compute_type, memory_type, widen};
+use crate::schedule::size::{Size, is_wide, offset_type};
+use crate::schedule::{KernelShape, parts};
 
 const WARPS: u32 = 4;
 /// Widest tile of columns: 16 registers a thread in each live tile.
@@ -32,10 +33,10 @@ pub(super) struct ReducePlan {
     /// The reduction in the body.
     anchor: usize,
     /// Sizes of the kept and of the reduced dimensions, and their strides in the reduced tensor.
-    kept: Vec<(u32, u32)>,
-    reduced: Vec<(u32, u32)>,
-    rows: u32,
-    columns: u32,
+    kept: Vec<(Size, Size)>,
+    reduced: Vec<(Size, Size)>,
+    rows: Size,
+    columns: Size,
     tile_rows: u32,
     tile_columns: u32,
     /// Registers in a row that are consecutive columns in memory.
@@ -53,18 +54,24 @@ impl ReducePlan {
         let axes = axes(body, node).unwrap_or_default();
         let shape = body.shape(node.operands[0]);
         let element_strides = strides(&shape.sizes);
-        let pick = |wanted: bool| -> Vec<(u32, u32)> {
+        let pick = |wanted: bool| -> Vec<(Size, Size)> {
             let dims = (0..shape.sizes.len()).filter(|dim| axes.contains(dim) == wanted);
             dims.map(|dim| (shape.sizes[dim], element_strides[dim])).collect()
         };
         let (kept, reduced) = (pick(false), pick(true));
-        let count = |dims: &[(u32, u32)]| dims.iter().map(|(size, _)| size).product::<u32>();
+        if is_wide(&kept.iter().map(|(size, _)| *size).collect::<Vec<_>>())
+            || is_wide(&reduced.iter().map(|(size, _)| *size).collect::<Vec<_>>())
+        {
+            return Err(LoweringError::shape("a reduction over, or to, 2^31 elements or more"));
+        }
+        let count = |dims: &[(Size, Size)]| dims.iter().map(|(size, _)| size).product::<Size>();
         let (rows, columns) = (count(&kept), count(&reduced));
         let last_reduced = reduced.last().is_some_and(|(_, stride)| *stride == 1);
         let widest = (16 / memory_type(shape.dtype).size() as u32).clamp(1, 8);
-        let run = if last_reduced { reduced.last().map_or(1, |(size, _)| *size) } else { 1 };
-        let vector = common(widest, run).min(columns.max(1).next_power_of_two() / 32).max(1);
-        let tile_columns = columns.max(1).next_power_of_two().clamp(1, MAX_COLUMNS);
+        let run = if last_reduced { reduced.last().map_or(Size::fixed(1), |(size, _)| *size) } else { Size::fixed(1) };
+        let most = columns.capacity_u32().clamp(1, 1 << 31);
+        let vector = common(widest, run).min(most.next_power_of_two() / 32).max(1);
+        let tile_columns = most.next_power_of_two().clamp(1, MAX_COLUMNS);
         let lanes = (tile_columns / vector).clamp(1, 32);
         let warps_along = (tile_columns / (vector * lanes)).clamp(1, WARPS);
         let warps_across = WARPS / warps_along;
@@ -79,8 +86,8 @@ impl ReducePlan {
         Ok(ReducePlan { anchor, kept, reduced, rows, columns, tile_rows, tile_columns, vector, layout })
     }
 
-    pub(super) fn shape(&self) -> KernelShape {
-        KernelShape { warps: WARPS, grid: [self.rows.div_ceil(self.tile_rows).max(1), 1, 1] }
+    pub(super) fn shape(&self, body: &Body) -> Result<KernelShape, LoweringError> {
+        Ok(KernelShape::line(WARPS, parts(self.rows, self.tile_rows, body)?))
     }
 
     pub(super) fn build<'m>(
@@ -149,7 +156,8 @@ impl<'p, 'b, 'm> Rows<'p, 'b, 'm> {
         let block = builder.program_id(0)?;
         let start = builder.scalar().scale(block, plan.tile_rows as i32)?;
         let row = line(builder, &plan.layout, 0, start)?;
-        let row_offset = scattered(builder, &row, &plan.kept)?;
+        let wide = is_wide(&body.shape(body.nodes[plan.anchor].operands[0]).sizes);
+        let row_offset = scattered(builder, &row, &plan.kept, wide)?;
         let row_offset = builder.spread(&row_offset, 0, &plan.layout)?;
         let row_mask = if plan.rows.is_multiple_of(plan.tile_rows) {
             None
@@ -178,9 +186,10 @@ impl<'p, 'b, 'm> Rows<'p, 'b, 'm> {
     fn chunk(&self, builder: TileBuilder<'m>, start: Value<'m>) -> Result<Chunk<'m>, LoweringError> {
         let plan = self.plan;
         let column = line(builder, &plan.layout, 1, start)?;
-        let offset = scattered(builder, &column, &plan.reduced)?;
+        let wide = is_wide(&self.input().sizes);
+        let offset = scattered(builder, &column, &plan.reduced, wide)?;
         let offset = builder.spread(&offset, 1, &plan.layout)?;
-        let linear = builder.map1(&[&self.row_offset, &offset], &plan.layout, DType::I32, |code, values| {
+        let linear = builder.map1(&[&self.row_offset, &offset], &plan.layout, offset_type(wide), |code, values| {
             Ok(code.add(values[0], values[1])?)
         })?;
         let index = Index::from_linear(&self.input().sizes, linear, plan.vector).as_own();
@@ -209,7 +218,7 @@ impl<'p, 'b, 'm> Rows<'p, 'b, 'm> {
 
     /// Whether a row is one chunk.
     fn fits(&self) -> bool {
-        self.plan.columns <= self.plan.tile_columns
+        self.plan.columns.capacity() <= u64::from(self.plan.tile_columns)
     }
 
     /// Writes the kernel's results, given the anchor's value as a row vector of its register type.
@@ -245,19 +254,20 @@ impl<'p, 'b, 'm> Rows<'p, 'b, 'm> {
     }
 }
 
-/// Offsets of row-major numbers over dimensions of given sizes and strides.
+/// Offsets of row-major numbers over dimensions of given sizes and strides: i64 if `wide`, else i32.
 pub(super) fn scattered<'m>(
     builder: TileBuilder<'m>,
     number: &Tile<'m>,
-    dims: &[(u32, u32)],
+    dims: &[(Size, Size)],
+    wide: bool,
 ) -> Result<Tile<'m>, LoweringError> {
-    Ok(builder.map1(&[number], &number.ty.layout, DType::I32, |code, values| {
+    Ok(builder.map1(&[number], &number.ty.layout, offset_type(wide), |code, values| {
         let mut rest = values[0];
         let mut sum = None;
         for (position, (size, stride)) in dims.iter().enumerate().rev() {
-            let (quotient, own) = if position == 0 { (rest, rest) } else { code.div_rem(rest, (*size).max(1) as i32)? };
+            let (quotient, own) = if position == 0 { (rest, rest) } else { size.div_rem(code, rest)? };
             rest = quotient;
-            let term = code.scale(own, *stride as i32)?;
+            let term = stride.scale_to(code, own, wide)?;
             sum = Some(match sum {
                 None => term,
                 Some(sum) => code.add(sum, term)?,
@@ -265,14 +275,14 @@ pub(super) fn scattered<'m>(
         }
         match sum {
             Some(sum) => Ok(sum),
-            None => Ok(code.i32(0)?),
+            None => Ok(code.int(0, offset_type(wide))?),
         }
     })?)
 }
 
 /// Where a tile of i32 is below a number.
-pub(super) fn below<'m>(builder: TileBuilder<'m>, tile: &Tile<'m>, bound: u32) -> Result<Tile<'m>, LoweringError> {
+pub(super) fn below<'m>(builder: TileBuilder<'m>, tile: &Tile<'m>, bound: Size) -> Result<Tile<'m>, LoweringError> {
     Ok(builder.map1(&[tile], &tile.ty.layout, DType::Bool, |code, values| {
-        Ok(code.compare_int(IntegerPredicate::UnsignedLess, values[0], code.i32(bound as i32)?)?)
+        Ok(code.compare_int(IntegerPredicate::UnsignedLess, values[0], bound.value(code)?)?)
     })?)
 }

@@ -11,16 +11,17 @@ use crate::schedule::control::for_range;
 use crate::schedule::evaluate::map;
 use crate::schedule::index::{Index, common};
 use crate::schedule::scalar::{self, Number, compute_type, register_type};
+use crate::schedule::size::Size;
 
 impl<'m> Rows<'_, '_, 'm> {
     pub(super) fn normalize(&self, builder: TileBuilder<'m>, normalize: &Normalize) -> Result<(), LoweringError> {
         let element = compute_type(self.input().dtype);
         let sum = Combiner { function: Function::Add, neutral: Number::Float(0.0), dtype: element };
-        let count = f64::from(self.plan.columns);
         let layer = normalize.kind == NormalizeKind::Layer;
         let average = |builder: TileBuilder<'m>, total: &Tile<'m>| {
             map(builder, &[total], element, |code, values| {
-                Ok(code.op("arith.divf", &[values[0], code.float(count, element)?])?)
+                let count = self.count(code, element)?;
+                Ok(code.op("arith.divf", &[values[0], count])?)
             })
         };
         let root = |builder: TileBuilder<'m>, mean_square: &Tile<'m>| {
@@ -100,14 +101,14 @@ impl<'m> Rows<'_, '_, 'm> {
         &self,
         builder: TileBuilder<'m>,
         chunk: &Chunk<'m>,
-        sizes: &[u32],
+        sizes: &[Size],
     ) -> Result<Index<'m>, LoweringError> {
-        let reduced: Vec<u32> = self.plan.reduced.iter().map(|(size, _)| *size).collect();
+        let reduced: Vec<Size> = self.plan.reduced.iter().map(|(size, _)| *size).collect();
         let trailing =
             self.input().sizes.ends_with(&reduced) && self.plan.reduced.last().is_some_and(|(_, stride)| *stride == 1);
-        let stripped: Vec<u32> = sizes.iter().copied().skip_while(|size| *size == 1).collect();
+        let stripped: Vec<Size> = sizes.iter().copied().skip_while(|size| *size == 1).collect();
         if trailing && stripped == reduced {
-            let contiguity = common(self.plan.vector, *reduced.last().unwrap_or(&1));
+            let contiguity = common(self.plan.vector, *reduced.last().unwrap_or(&Size::fixed(1)));
             return Ok(Index::from_linear(sizes, chunk.column.clone(), contiguity));
         }
         let index = chunk.index.clone().as_other();

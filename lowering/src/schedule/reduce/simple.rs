@@ -122,19 +122,28 @@ impl<'m> Rows<'_, '_, 'm> {
         self.across(builder, &total[0], combiner)
     }
 
+    /// Number of columns in an element type.
+    pub(super) fn count(&self, code: Scalar<'m>, element: DType) -> Result<Value<'m>, LoweringError> {
+        let columns = self.plan.columns;
+        Ok(match columns.known() {
+            Some(number) if element.is_float() => code.float(number as f64, element)?,
+            Some(number) => code.int(number as i64, element)?,
+            None => scalar::cast(code, columns.wide_value(code)?, DType::I64, element)?,
+        })
+    }
+
     pub(super) fn reduce(&self, builder: TileBuilder<'m>, reduce: &Reduce) -> Result<(), LoweringError> {
         let dtype = self.input().dtype;
         let combiner = combiner(reduce.kind, dtype);
         let total = self.over_rows(builder, combiner, |inner, chunk| self.elements(inner, chunk))?;
-        let columns = f64::from(self.plan.columns);
         let result = map(builder, &[&total], register_type(dtype), |code, values| {
             let mut value = values[0];
             if reduce.kind == ReduceKind::Mean {
                 if !dtype.is_float() {
-                    let count = code.int(i64::from(self.plan.columns), register_type(dtype))?;
+                    let count = self.count(code, register_type(dtype))?;
                     return scalar::apply(code, Function::Divide, dtype, &[value, count]);
                 }
-                value = code.op("arith.divf", &[value, code.float(columns, compute_type(dtype))?])?;
+                value = code.op("arith.divf", &[value, self.count(code, compute_type(dtype))?])?;
             }
             scalar::narrow(code, value, dtype)
         })?;

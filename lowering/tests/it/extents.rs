@@ -1,0 +1,255 @@
+//! Kernels whose sizes are known at launch: compiled once for the capacities, run for several extents, against the reference on exactly those
+//! shapes. Memory beyond the extents is never written, so that whatever depended on it would be caught as a read of uninitialised memory.
+
+use tenon_graph_dialect::operators::*;
+use tenon_graph_dialect::{Dim, DimExpr, TensorType};
+use tenon_ir::{Builder, Session, Value};
+use tenon_lowering::schedule::lower_kernel;
+use tenon_ptx_sim::{Argument, Device, LaunchConfig};
+use tenon_reference::{Mode, run_function};
+use tenon_target::Target;
+use tenon_tensor::{DType, Tensor};
+
+use crate::graph_kernels::{Case, compare, ew, graph_module, op, random};
+use crate::support::compile;
+
+const F32: DType = DType::F32;
+const F16: DType = DType::F16;
+
+/// Capacities of the names that the cases use.
+const CAPACITIES: &[(&str, i64)] = &[("b", 4), ("s", 40), ("t", 70), ("long", 3000)];
+
+fn capacity(name: &str) -> Option<i64> {
+    CAPACITIES.iter().find(|(known, _)| *known == name).map(|(_, size)| *size)
+}
+
+/// Replaces names in an expression.
+type Names<'n> = &'n dyn Fn(&str) -> DimExpr;
+
+type NamedBody<'x> = dyn for<'m> Fn(Builder<'m>, &[Value<'m>], Names<'_>) -> Vec<Value<'m>> + 'x;
+
+fn parse(text: &str) -> DimExpr {
+    DimExpr::parse(text).unwrap()
+}
+
+/// A type of named dimensions at the capacities.
+fn named(dtype: DType, dims: &[&str]) -> TensorType {
+    let dim = |text: &&str| {
+        let extent = parse(text);
+        let bound = extent.upper_bound(&capacity).unwrap() as u64;
+        Dim { capacity: Some(bound), extent }
+    };
+    TensorType::new(dtype, dims.iter().map(dim).collect())
+}
+
+fn fixed(ty: &TensorType, point: &[(&str, i64)]) -> TensorType {
+    let size = |name: &str| point.iter().find(|(known, _)| *known == name).map(|(_, size)| *size);
+    let shape: Vec<u64> = ty.dims.iter().map(|dim| dim.extent.evaluate(&size).unwrap() as u64).collect();
+    TensorType::fixed(ty.dtype, &shape)
+}
+
+fn check(family: &'static str, inputs: &[TensorType], tolerance: f64, points: &[&[(&str, i64)]], body: &NamedBody<'_>) {
+    let session = Session::new();
+    let case = Case { family, inputs: inputs.to_vec(), tolerance };
+    let module = graph_module(&session, &case, &|at, v| body(at, v, &parse));
+    let kernel = module.body().ops()[0].region_block(0).unwrap().ops()[0];
+    let hw = session.new_module(session.context().unknown_location()).unwrap();
+    let at = Builder::at_end(hw.body()).unwrap().with_location(kernel.location());
+    let scheduled = lower_kernel(kernel, at, "k", Target::find("sm_80").unwrap())
+        .unwrap_or_else(|e| panic!("{}: {e}\n{module}", e.code()));
+    hw.verify().unwrap_or_else(|error| panic!("{error}\n{hw}"));
+    assert!(!scheduled.extents.is_empty(), "nothing is known at launch only\n{hw}");
+    let compiled = compile(&hw.print(tenon_ir::PrintOptions { locations: true, generic: false }));
+    crate::support::assemble("k", &compiled.ptx, "sm_80");
+    let ptx = tenon_ptx_sim::Module::parse(&compiled.ptx).unwrap();
+    for point in points {
+        let size = |name: &str| point.iter().find(|(known, _)| *known == name).map(|(_, size)| *size);
+        let numbers = |text: &str| parse(text).substitute(&|name| size(name).map(DimExpr::constant)).unwrap();
+        let exact = Case { family, inputs: inputs.iter().map(|ty| fixed(ty, point)).collect(), tolerance };
+        let reference = graph_module(&session, &exact, &|at, v| body(at, v, &numbers));
+        let values: Vec<_> = exact.inputs.iter().enumerate().map(|(i, ty)| random(ty, i as u64 + 1)).collect();
+        let expected = run_function(&reference, "main", &values, &|_| None, Mode::Typed).unwrap();
+        for seed in [0, 1] {
+            let mut device = Device::new();
+            let mut arguments = Vec::new();
+            let bytes = |ty: &TensorType| {
+                let count: u64 = ty.capacities().unwrap().iter().product();
+                (count * ty.dtype.size() as u64).max(1)
+            };
+            for (ty, tensor) in inputs.iter().zip(&values) {
+                let pointer = device.allocate(bytes(ty)).unwrap();
+                device.write(pointer, 0, tensor.bytes()).unwrap();
+                arguments.push(Argument::Pointer(pointer.address()));
+            }
+            let mut outputs = Vec::new();
+            for value in kernel.results() {
+                let pointer = device.allocate(bytes(&TensorType::read(value.ty()).unwrap())).unwrap();
+                arguments.push(Argument::Pointer(pointer.address()));
+                outputs.push(pointer);
+            }
+            for extent in &scheduled.extents {
+                arguments.push(Argument::I64(extent.evaluate(&size).unwrap()));
+            }
+            let config = LaunchConfig {
+                grid: scheduled.shape.grid.clone().map(|blocks| blocks.evaluate(&size).unwrap() as u32),
+                block: [scheduled.shape.warps * 32, 1, 1],
+                dynamic_shared_bytes: compiled.info.shared_bytes as u32,
+                seed,
+                ..LaunchConfig::default()
+            };
+            device
+                .launch(&ptx, "k", &config, &arguments)
+                .unwrap_or_else(|error| panic!("{point:?}: {error}\n{hw}\n{}", compiled.ptx));
+            for (tensor, pointer) in expected.iter().zip(&outputs) {
+                let bytes = device.read(*pointer, 0, tensor.bytes().len() as u64).unwrap();
+                let got = Tensor::new(tensor.dtype(), tensor.shape().to_vec(), bytes).unwrap();
+                compare(&got, tensor, tolerance, &reference);
+            }
+        }
+    }
+}
+
+const SMALL: &[&[(&str, i64)]] = &[
+    &[("b", 4), ("s", 40), ("t", 70)],
+    &[("b", 1), ("s", 1), ("t", 1)],
+    &[("b", 3), ("s", 17), ("t", 33)],
+    &[("b", 2), ("s", 32), ("t", 64)],
+];
+
+#[test]
+fn pointwise_and_movement() {
+    check("map", &[named(F32, &["b", "s", "12"]), named(F32, &["12"])], 0.0, SMALL, &|at, v, _| {
+        vec![ew(at, Function::Add, v)]
+    });
+    check("map", &[named(F32, &["b", "1", "s"]), named(F32, &["7", "1"])], 0.0, SMALL, &|at, v, _| {
+        vec![ew(at, Function::Multiply, v)]
+    });
+    check("map", &[named(F16, &["b", "s", "4", "8"])], 0.0, SMALL, &|at, v, _| {
+        vec![op(at, Transpose { permutation: vec![0, 2, 1, 3] }, v)]
+    });
+    check("map", &[named(F32, &["b", "s", "6"])], 0.0, SMALL, &|at, v, dim| {
+        let flat = op(at, Reshape { shape: vec![dim("b*s"), dim("6")] }, v);
+        vec![op(at, Transpose { permutation: vec![1, 0] }, &[flat])]
+    });
+    // Parts of a concatenation lie one behind the other by their extents.
+    check("map", &[named(F32, &["b", "s", "5"]), named(F32, &["b", "t", "5"])], 0.0, SMALL, &|at, v, _| {
+        vec![op(at, Concat { axis: 1 }, v)]
+    });
+    check("map", &[named(F32, &["b", "s", "3"])], 0.0, SMALL, &|at, v, dim| {
+        // The last row of each batch, whose place follows from the extent.
+        let starts = vec![dim("0"), dim("s-1"), dim("0")];
+        let sizes = vec![dim("b"), dim("1"), dim("3")];
+        vec![op(at, Slice { starts, sizes, steps: vec![1, 1, 1] }, v)]
+    });
+    for mode in [PadMode::Constant, PadMode::Edge, PadMode::Wrap] {
+        check("map", &[named(F32, &["b", "s"]), named(F32, &[])], 0.0, SMALL, &|at, v, dim| {
+            let pad = Pad { mode, low: vec![dim("0"), dim("2")], high: vec![dim("0"), dim("40-s")] };
+            vec![op(at, pad, v)]
+        });
+    }
+    check("map", &[named(F32, &["s", "6"]), named(DType::I64, &["b", "t"])], 0.0, &SMALL[..1], &|at, v, _| {
+        vec![op(at, Gather { kind: GatherKind::Take, axis: 0, batch_dims: 0 }, v)]
+    });
+    check("map", &[named(F32, &["b", "s"])], 0.0, SMALL, &|at, v, _| vec![op(at, DimExtent { axis: 1 }, v)]);
+}
+
+#[test]
+fn reductions() {
+    let long: &[&[(&str, i64)]] = &[&[("b", 4), ("long", 3000)], &[("b", 3), ("long", 2049)], &[("b", 2), ("long", 5)]];
+    for kind in [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Max] {
+        check("reduce", &[named(F32, &["b", "s", "6"])], 1e-5, SMALL, &|at, v, _| {
+            vec![op(at, Reduce { kind, axes: vec![1], keep_dims: false }, v)]
+        });
+        check("reduce", &[named(F32, &["b", "long"])], 1e-5, long, &|at, v, _| {
+            vec![op(at, Reduce { kind, axes: vec![1], keep_dims: true }, v)]
+        });
+    }
+    check("reduce", &[named(F32, &["b", "8", "s"])], 1e-5, SMALL, &|at, v, _| {
+        vec![op(at, Softmax { axis: -1, log: false }, v)]
+    });
+    check("reduce", &[named(F32, &["b", "long"])], 1e-5, long, &|at, v, _| {
+        vec![op(at, Softmax { axis: 1, log: true }, v)]
+    });
+    for (exclusive, reverse) in [(false, false), (true, false), (false, true), (true, true)] {
+        check("scan", &[named(F32, &["b", "s", "3"])], 1e-5, SMALL, &|at, v, _| {
+            vec![op(at, Scan { kind: ScanKind::Sum, axis: 1, exclusive, reverse }, v)]
+        });
+        check("scan", &[named(F32, &["b", "long"])], 1e-4, long, &|at, v, _| {
+            vec![op(at, Scan { kind: ScanKind::Sum, axis: 1, exclusive, reverse }, v)]
+        });
+    }
+    check("reduce", &[named(F32, &["b", "s"])], 0.0, SMALL, &|at, v, _| {
+        vec![op(at, ArgReduce { minimum: false, axis: 1, keep_dims: false, last: false }, v)]
+    });
+}
+
+#[test]
+fn products() {
+    for dtype in [F32, F16] {
+        let contract = |lhs: &str, rhs: &str, result: &str| Contract {
+            lhs: lhs.into(),
+            rhs: rhs.into(),
+            result: result.into(),
+            accumulate: F32,
+            dtype,
+        };
+        let tolerance = if dtype == F32 { 1e-5 } else { 2e-3 };
+        // Rows, columns and terms that are known at launch.
+        check(
+            "contract",
+            &[named(dtype, &["b", "s", "24"]), named(dtype, &["24", "32"])],
+            tolerance,
+            SMALL,
+            &|at, v, _| vec![op(at, contract("bmk", "kn", "bmn"), v)],
+        );
+        check(
+            "contract",
+            &[named(dtype, &["b", "s", "16"]), named(dtype, &["b", "t", "16"])],
+            tolerance,
+            SMALL,
+            &|at, v, _| vec![op(at, contract("bmk", "bnk", "bmn"), v)],
+        );
+        check(
+            "contract",
+            &[named(dtype, &["b", "8", "t"]), named(dtype, &["b", "t", "16"])],
+            tolerance,
+            SMALL,
+            &|at, v, _| vec![op(at, contract("bmk", "bkn", "bmn"), v)],
+        );
+    }
+}
+
+#[test]
+fn windows() {
+    let image = |dims: &[&str]| named(F32, dims);
+    check("map", &[image(&["b", "3", "s", "t"])], 1e-5, SMALL, &|at, v, _| {
+        let window = Window {
+            kind: WindowKind::Average,
+            kernel: vec![3, 3],
+            strides: vec![2, 1],
+            dilations: vec![1, 1],
+            pad_begin: vec![1, 1],
+            pad_end: vec![1, 1],
+            ceil: false,
+            count_include_pad: false,
+        };
+        vec![op(at, window, v)]
+    });
+    let convolution = |groups| Convolution {
+        strides: vec![2, 1],
+        dilations: vec![1, 1],
+        pad_begin: vec![1, 1],
+        pad_end: vec![1, 1],
+        output_padding: vec![0, 0],
+        groups,
+        transposed: false,
+        accumulate: F32,
+        dtype: F32,
+    };
+    check("convolution", &[image(&["b", "8", "s", "t"]), image(&["16", "8", "3", "3"])], 1e-4, SMALL, &|at, v, _| {
+        vec![op(at, convolution(1), v)]
+    });
+    check("convolution", &[image(&["b", "8", "s", "t"]), image(&["8", "1", "3", "3"])], 1e-4, SMALL, &|at, v, _| {
+        vec![op(at, convolution(8), v)]
+    });
+}
