@@ -253,3 +253,55 @@ fn windows() {
         vec![op(at, convolution(8), v)]
     });
 }
+
+/// Rows of a tensor of 2.8 thousand million bytes, the last ones beyond what 32 bits can count. Only the rows that are read are written, so that
+/// the host need not hold the others.
+#[test]
+fn offsets_beyond_32_bits() {
+    const ROWS: u64 = 70_000;
+    const COLUMNS: u64 = 40_000;
+    let session = Session::new();
+    let inputs = vec![TensorType::fixed(DType::U8, &[ROWS, COLUMNS]), TensorType::fixed(DType::I64, &[3])];
+    let picked = [69_999i64, 53_688, -1];
+    let row = |number: u64| -> Vec<u8> { (0..COLUMNS).map(|column| (number * 31 + column * 7) as u8).collect() };
+    let bodies: [(&'static str, &crate::graph_kernels::Body<'_>); 2] = [
+        ("map", &|at, v| vec![op(at, Gather { kind: GatherKind::Take, axis: 0, batch_dims: 0 }, v)]),
+        ("reduce", &|at, v| {
+            let starts = vec![parse("69990"), parse("5")];
+            let part = op(at, Slice { starts, sizes: vec![parse("2"), parse("100")], steps: vec![9, 1] }, &v[..1]);
+            vec![op(at, Reduce { kind: ReduceKind::Max, axes: vec![1], keep_dims: false }, &[part])]
+        }),
+    ];
+    for (family, body) in bodies {
+        let module = graph_module(&session, &Case { family, inputs: inputs.clone(), tolerance: 0.0 }, body);
+        let kernel = module.body().ops()[0].region_block(0).unwrap().ops()[0];
+        let hw = session.new_module(session.context().unknown_location()).unwrap();
+        let at = Builder::at_end(hw.body()).unwrap().with_location(kernel.location());
+        let scheduled = lower_kernel(kernel, at, "k", Target::find("sm_80").unwrap()).unwrap();
+        let compiled = compile(&hw.print(tenon_ir::PrintOptions { locations: true, generic: false }));
+        let ptx = tenon_ptx_sim::Module::parse(&compiled.ptx).unwrap();
+        let mut device = Device::new();
+        let data = device.allocate(ROWS * COLUMNS).unwrap();
+        for number in [69_999, 53_688, 69_990] {
+            device.write(data, number * COLUMNS, &row(number)).unwrap();
+        }
+        let indices = device.allocate(24).unwrap();
+        device.write(indices, 0, &picked.iter().flat_map(|index| index.to_le_bytes()).collect::<Vec<_>>()).unwrap();
+        let output = device.allocate(3 * COLUMNS).unwrap();
+        let arguments = [data, indices, output].map(|pointer| Argument::Pointer(pointer.address()));
+        let config = LaunchConfig {
+            grid: scheduled.shape.grid.clone().map(|blocks| blocks.as_constant().unwrap() as u32),
+            block: [scheduled.shape.warps * 32, 1, 1],
+            dynamic_shared_bytes: compiled.info.shared_bytes as u32,
+            ..LaunchConfig::default()
+        };
+        device.launch(&ptx, "k", &config, &arguments).unwrap_or_else(|error| panic!("{error}\n{hw}"));
+        if family == "map" {
+            let expected = [row(69_999), row(53_688), row(69_999)].concat();
+            assert_eq!(device.read(output, 0, 3 * COLUMNS).unwrap(), expected);
+        } else {
+            let largest = |number: u64| *row(number)[5..105].iter().max().unwrap();
+            assert_eq!(device.read(output, 0, 2).unwrap(), [largest(69_990), largest(69_999)]);
+        }
+    }
+}
