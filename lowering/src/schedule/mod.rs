@@ -10,10 +10,13 @@ mod evaluate;
 mod gemm;
 mod index;
 mod map;
+mod places;
 mod reduce;
 mod scalar;
 mod scan;
+mod scatter;
 mod size;
+mod top_k;
 
 use tenon_graph_dialect::{DimExpr, write_dim_expr};
 use tenon_hw_dialect::TileBuilder;
@@ -103,6 +106,8 @@ enum Schedule {
     Map,
     Reduce(reduce::ReducePlan),
     Scan(scan::ScanPlan),
+    Scatter(scatter::ScatterPlan),
+    TopK(top_k::TopKPlan),
     Gemm(Box<gemm::GemmPlan>),
 }
 
@@ -111,7 +116,9 @@ impl Schedule {
         Ok(match body.family.as_str() {
             "map" | "quantize" => Schedule::Map,
             "reduce" => Schedule::Reduce(reduce::ReducePlan::new(body)?),
-            "scan" => Schedule::Scan(scan::ScanPlan::new(body)?),
+            "scan" => Schedule::Scan(scan::ScanPlan::new(body, target)?),
+            "scatter" => Schedule::Scatter(scatter::ScatterPlan::new(body, target)?),
+            "top_k" => Schedule::TopK(top_k::TopKPlan::new(body)?),
             "contract" | "convolution" => match gemm::GemmPlan::new(body, target)? {
                 Some(plan) => Schedule::Gemm(Box::new(plan)),
                 None => Schedule::Map,
@@ -128,6 +135,8 @@ impl Schedule {
             Schedule::Map => map::shape(body, target),
             Schedule::Reduce(plan) => plan.shape(body),
             Schedule::Scan(plan) => plan.shape(body),
+            Schedule::Scatter(plan) => plan.shape(body),
+            Schedule::TopK(plan) => plan.shape(body),
             Schedule::Gemm(plan) => plan.shape(body),
         }
     }
@@ -144,6 +153,8 @@ impl Schedule {
             Schedule::Map => map::build(builder, body, target, inputs, outputs),
             Schedule::Reduce(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Scan(plan) => plan.build(builder, body, inputs, outputs),
+            Schedule::Scatter(plan) => plan.build(builder, body, inputs, outputs),
+            Schedule::TopK(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Gemm(plan) => plan.build(builder, body, inputs, outputs),
         }
     }

@@ -9,6 +9,7 @@ use tenon_graph_dialect::operators::{Function, Scan, ScanKind};
 use tenon_hw_dialect::{IntegerPredicate, Tile, TileBuilder};
 use tenon_ir::Value;
 use tenon_layout::TileLayout;
+use tenon_target::Target;
 use tenon_tensor::DType;
 
 use crate::LoweringError;
@@ -18,12 +19,10 @@ use crate::schedule::evaluate::{Evaluator, Mask, and_masks, map, store};
 use crate::schedule::index::{Index, common, line};
 use crate::schedule::reduce::{Combiner, below, extreme, scattered};
 use crate::schedule::scalar::{self, Number, compute_type, memory_type, register_type};
-use crate::schedule::size::{Size, is_wide};
+use crate::schedule::size::{Size, is_wide, offset_type};
 use crate::schedule::{KernelShape, parts};
 
 const WARPS: u32 = 4;
-/// Blocks that fill a device; below that, warps share rows.
-const MANY_BLOCKS: u32 = 216;
 
 /// Rows, columns and their tile.
 pub(super) struct ScanPlan {
@@ -50,7 +49,7 @@ fn scan(body: &Body, node: usize) -> Option<&Scan> {
 }
 
 impl ScanPlan {
-    pub(super) fn new(body: &Body) -> Result<Self, LoweringError> {
+    pub(super) fn new(body: &Body, target: &Target) -> Result<Self, LoweringError> {
         let anchors: Vec<_> = (0..body.nodes.len()).filter(|node| scan(body, *node).is_some()).collect();
         let [anchor] = anchors[..] else {
             return Err(body.error(format!("a scan kernel must hold one scan, not {}", anchors.len())));
@@ -67,8 +66,8 @@ impl ScanPlan {
         let rows: Size = kept.iter().map(|(size, _)| size).product();
         let (columns, stride) = (shape.sizes[axis], element_strides[axis]);
         let along = stride == 1;
-        if is_wide(&shape.sizes) {
-            return Err(LoweringError::shape("a scan of 2^31 elements or more"));
+        if is_wide(&kept.iter().map(|(size, _)| *size).collect::<Vec<_>>()) {
+            return Err(LoweringError::shape("a scan of 2^31 rows or more"));
         }
         let (most_rows, most_columns) = (rows.capacity_u32().max(1), columns.capacity_u32().max(1));
         let widest = (16 / memory_type(shape.dtype).size() as u32).clamp(1, 8);
@@ -82,8 +81,9 @@ impl ScanPlan {
             (lanes, 32 / lanes)
         };
         let single = run * lane_columns;
-        let warp_rows =
-            if most_columns <= single || most_rows / (lane_rows * WARPS) >= MANY_BLOCKS { WARPS } else { 1 };
+        // Warps share rows where rows alone would not fill the device.
+        let plenty = most_rows / (lane_rows * WARPS) >= 2 * target.gpu.sms;
+        let warp_rows = if most_columns <= single || plenty { WARPS } else { 1 };
         let (tile_rows, tile_columns) = (lane_rows * warp_rows, single * (WARPS / warp_rows));
         let layout = TileLayout::blocked(
             &[tile_rows, tile_columns],
@@ -112,7 +112,8 @@ impl ScanPlan {
         let block = builder.program_id(0)?;
         let start = builder.scalar().scale(block, self.tile_rows as i32)?;
         let row = line(builder, &self.layout, 0, start)?;
-        let offset = builder.spread(&scattered(builder, &row, &self.kept, false)?, 0, &self.layout)?;
+        let wide = is_wide(&body.shape(body.nodes[self.anchor].operands[0]).sizes);
+        let offset = builder.spread(&scattered(builder, &row, &self.kept, wide)?, 0, &self.layout)?;
         let mask = if self.rows.capacity() != 0 && self.rows.is_multiple_of(self.tile_rows) {
             None
         } else {
@@ -172,8 +173,9 @@ impl<'m> Rows<'_, '_, 'm> {
         shift: i32,
     ) -> Result<(Index<'m>, Mask<'m>), LoweringError> {
         let plan = self.plan;
-        let (columns, stride) = (plan.columns, plan.stride);
-        let tiles = builder.map(&[column], &column.ty.layout, &[DType::I32, DType::Bool], |code, values| {
+        let (columns, stride, wide) = (plan.columns, plan.stride, is_wide(&self.shape.sizes));
+        let element = offset_type(wide);
+        let tiles = builder.map(&[column], &column.ty.layout, &[element, DType::Bool], |code, values| {
             let place = code.offset(values[0], -shift)?;
             let inside = code.compare_int(IntegerPredicate::UnsignedLess, place, columns.value(code)?)?;
             let along = if self.scan.reverse {
@@ -185,10 +187,10 @@ impl<'m> Rows<'_, '_, 'm> {
             } else {
                 place
             };
-            Ok(vec![stride.scale(code, along)?, inside])
+            Ok(vec![stride.scale_to(code, along, wide)?, inside])
         })?;
         let offset = builder.spread(&tiles[0], 1, &plan.layout)?;
-        let linear = builder.map1(&[&self.offset, &offset], &plan.layout, DType::I32, |code, values| {
+        let linear = builder.map1(&[&self.offset, &offset], &plan.layout, element, |code, values| {
             Ok(code.add(values[0], values[1])?)
         })?;
         let mask = if shift == 0 && plan.columns.capacity() != 0 && plan.columns.is_multiple_of(plan.tile_columns) {

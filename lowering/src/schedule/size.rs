@@ -98,6 +98,15 @@ impl Size {
         })
     }
 
+    /// Its value as an i32 or i64.
+    pub fn as_integer<'m>(self, code: Scalar<'m>, dtype: DType) -> Result<Value<'m>, IrError> {
+        match self.known() {
+            Some(size) => code.int(size as i64, dtype),
+            None if dtype == DType::I64 => self.wide_value(code),
+            None => self.value(code),
+        }
+    }
+
     /// `value · self` of an i32, without code for 1.
     pub fn scale<'m>(self, code: Scalar<'m>, value: Value<'m>) -> Result<Value<'m>, IrError> {
         match self.known() {

@@ -1,8 +1,7 @@
 //! Reading by index: slices along an axis, single elements, index tuples.
 
 use tenon_graph_dialect::operators::{Gather, GatherKind};
-use tenon_hw_dialect::{IntegerPredicate, Scalar, Tile, TileBuilder};
-use tenon_ir::{IrError, Value};
+use tenon_hw_dialect::{IntegerPredicate, Tile, TileBuilder};
 use tenon_tensor::DType;
 
 use super::{Evaluator, Mask};
@@ -83,7 +82,7 @@ impl<'m> Evaluator<'_, 'm> {
         let raw = self.value_at(builder, indices, at, mask)?;
         let tile = builder.map1(&[&raw], &at.layout, DType::I32, |scalar, values| {
             let zero = scalar.int(0, dtype)?;
-            let length = length_as(scalar, size, dtype)?;
+            let length = size.as_integer(scalar, dtype)?;
             let negative = scalar.compare_int(IntegerPredicate::SignedLess, values[0], zero)?;
             let moved = scalar.add(values[0], length)?;
             let index = scalar.select(negative, moved, values[0])?;
@@ -98,14 +97,5 @@ impl<'m> Evaluator<'_, 'm> {
             if dtype == DType::I64 { Ok(scalar.convert("arith.trunci", index, DType::I32)?) } else { Ok(index) }
         })?;
         Ok(Coordinate::Tile(tile))
-    }
-}
-
-/// A size as an integer of the indices' type.
-fn length_as<'m>(scalar: Scalar<'m>, size: Size, dtype: DType) -> Result<Value<'m>, IrError> {
-    match size.known() {
-        Some(size) => scalar.int(size as i64, dtype),
-        None if dtype == DType::I64 => size.wide_value(scalar),
-        None => size.value(scalar),
     }
 }

@@ -6,6 +6,7 @@
 mod cast;
 mod float;
 mod integer;
+pub(crate) mod order;
 
 use tenon_graph_dialect::operators::Function;
 use tenon_hw_dialect::Scalar;

@@ -1,8 +1,11 @@
 //! Families of kernels, one file a family: every option and element type through PTX on the simulator, against the reference interpreter.
 
 mod scan;
+mod scatter;
+mod top_k;
 
-use tenon_tensor::DType;
+use tenon_graph_dialect::TensorType;
+use tenon_tensor::{DType, Tensor};
 
 /// Every element type of numbers that kernels take.
 pub const NUMBERS: [DType; 12] = [
@@ -19,3 +22,17 @@ pub const NUMBERS: [DType; 12] = [
     DType::F32,
     DType::F64,
 ];
+
+/// Whole numbers `start, start + step, …` modulo `modulus`, less `offset`: indices and values with chosen repetitions.
+pub fn cycle(dtype: DType, shape: &[usize], [start, step, modulus, offset]: [i64; 4]) -> Tensor {
+    let count: usize = shape.iter().product();
+    let values: Vec<f64> =
+        (0..count as i64).map(|i| ((start + i * step).rem_euclid(modulus) - offset) as f64).collect();
+    Tensor::from_f64s(dtype, shape.to_vec(), &values).unwrap()
+}
+
+/// Types of tensors.
+pub fn types(tensors: &[Tensor]) -> Vec<TensorType> {
+    let sizes = |tensor: &Tensor| tensor.shape().iter().map(|size| *size as u64).collect::<Vec<_>>();
+    tensors.iter().map(|tensor| TensorType::fixed(tensor.dtype(), &sizes(tensor))).collect()
+}
