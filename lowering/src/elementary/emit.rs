@@ -21,6 +21,7 @@ fn mlir_type<'m>(at: Builder<'m>, ty: Ty) -> Type<'m> {
     let context = at.context();
     match ty {
         Ty::F32 => context.f32_type(),
+        Ty::F64 => context.element_type(tenon_tensor::DType::F64),
         Ty::I32 => context.i32_type(),
         Ty::I64 => context.i64_type(),
         Ty::Bool => context.bool_type(),
@@ -44,6 +45,7 @@ impl<'m> Emission<'_, 'm> {
                 Node::Argument(argument) => self.arguments.get(*argument).copied(),
                 // Infinities are exact in double, too.
                 Node::Float(value) => Some(constant(context.float(f64::from(*value), result))?),
+                Node::Double(value) => Some(constant(context.float(*value, result))?),
                 Node::Int(value) => Some(constant(context.integer(i64::from(*value), result))?),
                 Node::Long(value) => Some(constant(context.integer(*value, result))?),
                 Node::Op(code, ids) => Some(self.operation(at, *code, ids, result)?),

@@ -9,6 +9,7 @@ use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Range, Sub};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ty {
     F32,
+    F64,
     I32,
     I64,
     Bool,
@@ -26,10 +27,10 @@ pub(super) enum Code {
     Abs,
     Sqrt,
     CopySign,
-    /// Bits of an f32, and back.
+    /// Bits of a float as an integer of its width, and back.
     Bits,
     FromBits,
-    /// An i32 or i64 as f32, rounded.
+    /// An i32 or i64 as f32 or f64, rounded.
     ToFloat,
     /// Ordered comparisons of floats: false for NaN.
     Less,
@@ -65,6 +66,7 @@ pub(super) type Id = usize;
 pub(super) enum Node {
     Argument(usize),
     Float(f32),
+    Double(f64),
     Int(i32),
     Long(i64),
     Op(Code, [Id; 3]),
@@ -78,7 +80,7 @@ pub(super) enum Node {
     Result,
 }
 
-/// A function of f32 values with one f32 result.
+/// A function of f32 values with one f32 result, or of f64 values with one f64 result.
 #[derive(Debug, Clone)]
 pub(super) struct Function {
     pub(super) nodes: Vec<(Node, Ty)>,
@@ -124,6 +126,8 @@ pub(super) trait Data<'g>: Copy {
 value_types! {
     /// An f32.
     F: F32,
+    /// An f64.
+    D: F64,
     /// An i32; also 32 bits without a sign.
     I: I32,
     /// An i64.
@@ -137,6 +141,14 @@ impl Graph {
     pub(super) fn function(arity: usize, build: impl for<'g> FnOnce(&'g Graph, &[F<'g>]) -> F<'g>) -> Function {
         let graph = Graph::default();
         let arguments: Vec<F<'_>> = (0..arity).map(|i| graph.push(Node::Argument(i))).collect();
+        let result = build(&graph, &arguments).id;
+        Function { nodes: graph.nodes.into_inner(), result }
+    }
+
+    /// The same for f64.
+    pub(super) fn double(arity: usize, build: impl for<'g> FnOnce(&'g Graph, &[D<'g>]) -> D<'g>) -> Function {
+        let graph = Graph::default();
+        let arguments: Vec<D<'_>> = (0..arity).map(|i| graph.push(Node::Argument(i))).collect();
         let result = build(&graph, &arguments).id;
         Function { nodes: graph.nodes.into_inner(), result }
     }
@@ -155,6 +167,10 @@ impl Graph {
 
     pub(super) fn f(&self, value: f32) -> F<'_> {
         self.push(Node::Float(value))
+    }
+
+    pub(super) fn d(&self, value: f64) -> D<'_> {
+        self.push(Node::Double(value))
     }
 
     pub(super) fn i(&self, value: i32) -> I<'_> {
@@ -199,6 +215,16 @@ impl Graph {
         }
         sum
     }
+
+    /// The same for f64.
+    pub(super) fn polynomial_of_double<'g>(&'g self, x: D<'g>, coefficients: &[f64]) -> D<'g> {
+        let mut rest = coefficients.iter().rev();
+        let mut sum = self.d(rest.next().copied().unwrap_or(0.0));
+        for c in rest {
+            sum = sum.fma(x, *c);
+        }
+        sum
+    }
 }
 
 /// A value, or a constant that becomes one.
@@ -212,68 +238,105 @@ impl<'g, T: Data<'g>> Operand<'g, T> for T {
     }
 }
 
-impl<'g> Operand<'g, F<'g>> for f32 {
-    fn value(self, graph: &'g Graph) -> F<'g> {
-        graph.f(self)
-    }
-}
-
 impl<'g> Operand<'g, I<'g>> for i32 {
     fn value(self, graph: &'g Graph) -> I<'g> {
         graph.i(self)
     }
 }
 
-impl<'g> F<'g> {
-    pub(super) fn fma(self, factor: F<'g>, addend: impl Operand<'g, F<'g>>) -> F<'g> {
-        let addend = addend.value(self.graph);
-        self.graph.op(Code::Fma, &[self.id, factor.id, addend.id])
-    }
-
-    pub(super) fn abs(self) -> F<'g> {
-        self.graph.op(Code::Abs, &[self.id])
-    }
-
-    pub(super) fn sqrt(self) -> F<'g> {
-        self.graph.op(Code::Sqrt, &[self.id])
-    }
-
-    pub(super) fn copy_sign(self, sign: F<'g>) -> F<'g> {
-        self.graph.op(Code::CopySign, &[self.id, sign.id])
-    }
-
-    pub(super) fn to_bits(self) -> I<'g> {
-        self.graph.op(Code::Bits, &[self.id])
-    }
-
-    pub(super) fn less(self, other: impl Operand<'g, F<'g>>) -> B<'g> {
-        let other = other.value(self.graph);
-        self.graph.op(Code::Less, &[self.id, other.id])
-    }
-
-    pub(super) fn less_equal(self, other: impl Operand<'g, F<'g>>) -> B<'g> {
-        let other = other.value(self.graph);
-        self.graph.op(Code::LessEqual, &[self.id, other.id])
-    }
-
-    pub(super) fn greater(self, other: impl Operand<'g, F<'g>>) -> B<'g> {
-        let other = other.value(self.graph);
-        self.graph.op(Code::Less, &[other.id, self.id])
-    }
-
-    pub(super) fn equal(self, other: impl Operand<'g, F<'g>>) -> B<'g> {
-        let other = other.value(self.graph);
-        self.graph.op(Code::Equal, &[self.id, other.id])
-    }
-
-    pub(super) fn is_nan(self) -> B<'g> {
-        !self.equal(self)
-    }
-
-    pub(super) fn is_finite(self) -> B<'g> {
-        self.abs().less(f32::INFINITY)
-    }
+macro_rules! float_operators {
+    ($($name:ident $operator:ident $method:ident;)*) => {
+        $(
+            impl<'g, T: Operand<'g, $name<'g>>> $operator<T> for $name<'g> {
+                type Output = $name<'g>;
+                fn $method(self, other: T) -> $name<'g> {
+                    let other = other.value(self.graph);
+                    self.graph.op(Code::$operator, &[self.id, other.id])
+                }
+            }
+        )*
+    };
 }
+
+/// What both types of floats can do.
+macro_rules! float_type {
+    ($name:ident, $literal:ident, $constant:ident, $integer:ident) => {
+        impl<'g> Operand<'g, $name<'g>> for $literal {
+            fn value(self, graph: &'g Graph) -> $name<'g> {
+                graph.$constant(self)
+            }
+        }
+
+        #[allow(dead_code, reason = "functions of one type use what those of the other do not")]
+        impl<'g> $name<'g> {
+            pub(super) fn fma(self, factor: $name<'g>, addend: impl Operand<'g, $name<'g>>) -> $name<'g> {
+                let addend = addend.value(self.graph);
+                self.graph.op(Code::Fma, &[self.id, factor.id, addend.id])
+            }
+
+            pub(super) fn abs(self) -> $name<'g> {
+                self.graph.op(Code::Abs, &[self.id])
+            }
+
+            pub(super) fn sqrt(self) -> $name<'g> {
+                self.graph.op(Code::Sqrt, &[self.id])
+            }
+
+            pub(super) fn copy_sign(self, sign: $name<'g>) -> $name<'g> {
+                self.graph.op(Code::CopySign, &[self.id, sign.id])
+            }
+
+            pub(super) fn to_bits(self) -> $integer<'g> {
+                self.graph.op(Code::Bits, &[self.id])
+            }
+
+            pub(super) fn less(self, other: impl Operand<'g, $name<'g>>) -> B<'g> {
+                let other = other.value(self.graph);
+                self.graph.op(Code::Less, &[self.id, other.id])
+            }
+
+            pub(super) fn less_equal(self, other: impl Operand<'g, $name<'g>>) -> B<'g> {
+                let other = other.value(self.graph);
+                self.graph.op(Code::LessEqual, &[self.id, other.id])
+            }
+
+            pub(super) fn greater(self, other: impl Operand<'g, $name<'g>>) -> B<'g> {
+                let other = other.value(self.graph);
+                self.graph.op(Code::Less, &[other.id, self.id])
+            }
+
+            pub(super) fn equal(self, other: impl Operand<'g, $name<'g>>) -> B<'g> {
+                let other = other.value(self.graph);
+                self.graph.op(Code::Equal, &[self.id, other.id])
+            }
+
+            pub(super) fn is_nan(self) -> B<'g> {
+                !self.equal(self)
+            }
+
+            pub(super) fn is_finite(self) -> B<'g> {
+                self.abs().less($literal::INFINITY)
+            }
+        }
+
+        float_operators! {
+            $name Add add;
+            $name Sub sub;
+            $name Mul mul;
+            $name Div div;
+        }
+
+        impl<'g> Neg for $name<'g> {
+            type Output = $name<'g>;
+            fn neg(self) -> $name<'g> {
+                self.graph.op(Code::Neg, &[self.id])
+            }
+        }
+    };
+}
+
+float_type!(F, f32, f, I);
+float_type!(D, f64, d, L);
 
 impl<'g> I<'g> {
     fn int(self, code: Code, other: impl Operand<'g, I<'g>>) -> I<'g> {
@@ -366,6 +429,22 @@ impl<'g> L<'g> {
         self.long(Code::ShiftRightZero, self.graph.l(count))
     }
 
+    pub(super) fn shift_right(self, count: i64) -> L<'g> {
+        self.long(Code::ShiftRight, self.graph.l(count))
+    }
+
+    pub(super) fn and(self, other: L<'g>) -> L<'g> {
+        self.long(Code::And, other)
+    }
+
+    pub(super) fn as_double(self) -> D<'g> {
+        self.graph.op(Code::FromBits, &[self.id])
+    }
+
+    pub(super) fn to_double(self) -> D<'g> {
+        self.graph.op(Code::ToFloat, &[self.id])
+    }
+
     pub(super) fn narrow(self) -> I<'g> {
         self.graph.op(Code::Narrow, &[self.id])
     }
@@ -380,34 +459,6 @@ impl<'g> B<'g> {
     pub(super) fn select<T: Data<'g>>(self, a: impl Operand<'g, T>, b: impl Operand<'g, T>) -> T {
         let (a, b) = (a.value(self.graph), b.value(self.graph));
         self.graph.op(Code::Select, &[self.id, a.id(), b.id()])
-    }
-}
-
-macro_rules! float_operators {
-    ($($operator:ident $method:ident;)*) => {
-        $(
-            impl<'g, T: Operand<'g, F<'g>>> $operator<T> for F<'g> {
-                type Output = F<'g>;
-                fn $method(self, other: T) -> F<'g> {
-                    let other = other.value(self.graph);
-                    self.graph.op(Code::$operator, &[self.id, other.id])
-                }
-            }
-        )*
-    };
-}
-
-float_operators! {
-    Add add;
-    Sub sub;
-    Mul mul;
-    Div div;
-}
-
-impl<'g> Neg for F<'g> {
-    type Output = F<'g>;
-    fn neg(self) -> F<'g> {
-        self.graph.op(Code::Neg, &[self.id])
     }
 }
 

@@ -2,26 +2,27 @@
 
 use super::expression::{Code, Function, Node, Ty};
 
-/// The function's value. `values` is room that is reused.
-pub(super) fn evaluate(function: &Function, arguments: &[f32], values: &mut Vec<u64>) -> f32 {
+/// The function's value: bits of arguments and result. `values` is room that is reused.
+pub(super) fn evaluate(function: &Function, arguments: &[u64], values: &mut Vec<u64>) -> u64 {
     values.clear();
     values.resize(function.nodes.len(), 0);
     run(function, 0..function.nodes.len(), arguments, values);
-    f32::from_bits(values[function.result] as u32)
+    values[function.result]
 }
 
-fn run(function: &Function, range: std::ops::Range<usize>, arguments: &[f32], values: &mut Vec<u64>) {
+fn run(function: &Function, range: std::ops::Range<usize>, arguments: &[u64], values: &mut Vec<u64>) {
     let mut at = range.start;
     while at < range.end {
         let (node, ty) = &function.nodes[at];
         values[at] = match node {
-            Node::Argument(index) => u64::from(arguments[*index].to_bits()),
+            Node::Argument(index) => arguments[*index],
             Node::Float(value) => u64::from(value.to_bits()),
+            Node::Double(value) => value.to_bits(),
             Node::Int(value) => u64::from(*value as u32),
             Node::Long(value) => *value as u64,
             Node::Op(code, ids) => {
                 let operand_type = function.nodes[ids[0]].1;
-                operation(*code, operand_type, ids.map(|id| values[id]))
+                operation(*code, operand_type, *ty, ids.map(|id| values[id]))
             }
             Node::Branch { condition, then, otherwise, yields } => {
                 let taken = values[*condition] != 0;
@@ -41,29 +42,49 @@ fn run(function: &Function, range: std::ops::Range<usize>, arguments: &[f32], va
     }
 }
 
-fn operation(code: Code, operands: Ty, v: [u64; 3]) -> u64 {
-    let f = |i: usize| f32::from_bits(v[i] as u32);
-    let float = |value: f32| u64::from(value.to_bits());
+/// Arithmetic of one type of floats.
+macro_rules! float_operation {
+    ($code:expr, $v:expr, $float:ident, $bits:ident) => {{
+        let f = |i: usize| $float::from_bits($v[i] as $bits);
+        let float = |value: $float| u64::from(value.to_bits());
+        match $code {
+            Code::Add => Some(float(f(0) + f(1))),
+            Code::Sub => Some(float(f(0) - f(1))),
+            Code::Mul => Some(float(f(0) * f(1))),
+            Code::Div => Some(float(f(0) / f(1))),
+            Code::Fma => Some(float(f(0).mul_add(f(1), f(2)))),
+            Code::Neg => Some(float(-f(0))),
+            Code::Abs => Some(float(f(0).abs())),
+            Code::Sqrt => Some(float(f(0).sqrt())),
+            Code::CopySign => Some(float(f(0).copysign(f(1)))),
+            Code::Less => Some(u64::from(f(0) < f(1))),
+            Code::LessEqual => Some(u64::from(f(0) <= f(1))),
+            Code::Equal => Some(u64::from(f(0) == f(1))),
+            _ => None,
+        }
+    }};
+}
+
+fn operation(code: Code, operands: Ty, result: Ty, v: [u64; 3]) -> u64 {
+    let value = match operands {
+        Ty::F32 => float_operation!(code, v, f32, u32),
+        Ty::F64 => float_operation!(code, v, f64, u64),
+        _ => None,
+    };
+    value.unwrap_or_else(|| integer_operation(code, operands, result, v))
+}
+
+fn integer_operation(code: Code, operands: Ty, result: Ty, v: [u64; 3]) -> u64 {
     let int = |i: usize| v[i] as u32 as i32;
-    let wide = operands == Ty::I64;
+    let wide = matches!(operands, Ty::I64 | Ty::F64);
     // Results of 32-bit operations have zeros above.
     let fit = |value: u64| if wide { value } else { value & 0xffff_ffff };
+    let signed = if wide { v[0] as i64 } else { i64::from(int(0)) };
     match code {
-        Code::Add => float(f(0) + f(1)),
-        Code::Sub => float(f(0) - f(1)),
-        Code::Mul => float(f(0) * f(1)),
-        Code::Div => float(f(0) / f(1)),
-        Code::Fma => float(f(0).mul_add(f(1), f(2))),
-        Code::Neg => float(-f(0)),
-        Code::Abs => float(f(0).abs()),
-        Code::Sqrt => float(f(0).sqrt()),
-        Code::CopySign => float(f(0).copysign(f(1))),
-        Code::Bits | Code::FromBits | Code::Widen => v[0] & 0xffff_ffff,
-        Code::Narrow => v[0] & 0xffff_ffff,
-        Code::ToFloat => float(if wide { v[0] as i64 as f32 } else { int(0) as f32 }),
-        Code::Less => u64::from(f(0) < f(1)),
-        Code::LessEqual => u64::from(f(0) <= f(1)),
-        Code::Equal => u64::from(f(0) == f(1)),
+        Code::Bits | Code::FromBits => fit(v[0]),
+        Code::Widen | Code::Narrow => v[0] & 0xffff_ffff,
+        Code::ToFloat if result == Ty::F64 => (signed as f64).to_bits(),
+        Code::ToFloat => u64::from((signed as f32).to_bits()),
         Code::IntAdd => fit(v[0].wrapping_add(v[1])),
         Code::IntSub => fit(v[0].wrapping_sub(v[1])),
         Code::IntMul => fit(v[0].wrapping_mul(v[1])),
@@ -72,17 +93,15 @@ fn operation(code: Code, operands: Ty, v: [u64; 3]) -> u64 {
         Code::Or => v[0] | v[1],
         Code::Xor => v[0] ^ v[1],
         Code::ShiftLeft => fit(v[0].wrapping_shl(v[1] as u32)),
-        Code::ShiftRight if wide => (v[0] as i64).wrapping_shr(v[1] as u32) as u64,
+        Code::ShiftRight if wide => signed.wrapping_shr(v[1] as u32) as u64,
         Code::ShiftRight => u64::from(int(0).wrapping_shr(v[1] as u32) as u32),
         Code::ShiftRightZero => v[0].wrapping_shr(v[1] as u32),
+        Code::IntLess if wide => u64::from(signed < v[1] as i64),
         Code::IntLess => u64::from(int(0) < int(1)),
         Code::IntEqual => u64::from(v[0] == v[1]),
-        Code::Select => {
-            if v[0] != 0 {
-                v[1]
-            } else {
-                v[2]
-            }
-        }
+        Code::Select if v[0] != 0 => v[1],
+        Code::Select => v[2],
+        // The floats' own, whose operands are floats.
+        _ => 0,
     }
 }

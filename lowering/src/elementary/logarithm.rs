@@ -53,7 +53,7 @@ const LOG10_E: [f32; 2] = [std::f32::consts::LOG10_E, -1.010_305e-8];
 fn split<'g>(g: &'g Graph, x: F<'g>) -> (F<'g>, F<'g>) {
     let small = x.less(f32::MIN_POSITIVE);
     let x = small.select(x * 8_388_608.0, x);
-    let bias = small.select(-23.0, 0.0);
+    let bias: F<'g> = small.select(-23.0, 0.0);
     let (m, e) = reduce(g, x);
     (m - 1.0, e.to_float() + bias)
 }

@@ -1,8 +1,10 @@
 //! Elementary functions of Tenon's own: what operations without an instruction become.
 //!
 //! No library of the device's vendor is linked. Each function is written once as data and read twice: on the host, where its error is
-//! measured over the whole range of f32, and into MLIR. Values of f16 and bf16 are computed in f32 and rounded once.
+//! measured over the whole range of f32, and into MLIR. Values of f16 and bf16 are computed in f32 and rounded once. Some functions exist
+//! in f64 too ([`double`]).
 
+mod double;
 mod emit;
 mod error_function;
 mod exponential;
@@ -31,6 +33,8 @@ pub struct Elementary {
     /// The greatest error of the f32 function, in units in the last place of the correctly rounded result, over all arguments.
     pub max_ulp: f64,
     function: Function,
+    /// The f64 function, with its greatest error over the arguments tried.
+    double: Option<(f64, Function)>,
 }
 
 /// How a function of one or two arguments is made.
@@ -74,7 +78,7 @@ static FUNCTIONS: LazyLock<Vec<Elementary>> = LazyLock::new(|| {
             Maker::One(make) => (1, Graph::function(1, |g, x| make(g, x[0]))),
             Maker::Two(make) => (2, Graph::function(2, |g, x| make(g, x[0], x[1]))),
         };
-        Elementary { operation, arity, max_ulp, function }
+        Elementary { operation, arity, max_ulp, function, double: double::of(operation) }
     });
     all.collect()
 });
@@ -92,19 +96,38 @@ impl Elementary {
 
     /// The value that the device computes, bit for bit (of NaN, some NaN). `arguments` are [`Self::arity`] values.
     pub fn evaluate(&self, arguments: &[f32]) -> f32 {
-        host::evaluate(&self.function, arguments, &mut Vec::new())
+        let bits: Vec<u64> = arguments.iter().map(|argument| u64::from(argument.to_bits())).collect();
+        f32::from_bits(host::evaluate(&self.function, &bits, &mut Vec::new()) as u32)
+    }
+
+    /// The same in f64, where the function exists.
+    pub fn evaluate_f64(&self, arguments: &[f64]) -> Option<f64> {
+        let (_, function) = self.double.as_ref()?;
+        let bits: Vec<u64> = arguments.iter().map(|argument| argument.to_bits()).collect();
+        Some(f64::from_bits(host::evaluate(function, &bits, &mut Vec::new())))
+    }
+
+    /// The greatest error of the f64 function, in units in the last place, where the function exists.
+    pub fn max_ulp_f64(&self) -> Option<f64> {
+        Some(self.double.as_ref()?.0)
     }
 
     /// The values for many arguments of a function of one.
     pub fn evaluate_all(&self, arguments: impl IntoIterator<Item = f32>, mut each: impl FnMut(f32, f32)) {
         let mut room = Vec::new();
         for argument in arguments {
-            each(argument, host::evaluate(&self.function, &[argument], &mut room));
+            let bits = host::evaluate(&self.function, &[u64::from(argument.to_bits())], &mut room);
+            each(argument, f32::from_bits(bits as u32));
         }
     }
 
     fn emit<'m>(&self, at: Builder<'m>, arguments: &[Value<'m>]) -> Result<Value<'m>, IrError> {
         emit::emit(&self.function, at, arguments)
+    }
+
+    fn emit_f64<'m>(&self, at: Builder<'m>, arguments: &[Value<'m>]) -> Option<Result<Value<'m>, IrError>> {
+        let (_, function) = self.double.as_ref()?;
+        Some(emit::emit(function, at, arguments))
     }
 }
 
@@ -115,7 +138,7 @@ pub enum ElementaryError {
     #[error(transparent)]
     Ir(#[from] IrError),
     /// The element type has no such function.
-    #[error("`{operation}` on {element}: elementary functions exist for f32, f16 and bf16{}", from(nodes))]
+    #[error("`{operation}` on {element}: the function exists for f32, f16 and bf16{}", from(nodes))]
     Element {
         /// The operation.
         operation: String,
@@ -177,6 +200,10 @@ fn replace_one<'m>(op: Op<'m>, function: &Elementary) -> Result<(), ElementaryEr
             let value = function.emit(at, &wide)?;
             at.op("arith.truncf").operands(&[value]).results(&[result.ty()]).value()?
         }
+        Some(DType::F64) => match function.emit_f64(at, &op.operands()) {
+            Some(value) => value?,
+            None => return refuse(result.ty().to_string()),
+        },
         _ => return refuse(result.ty().to_string()),
     };
     op.replace_all_uses(&[value]);

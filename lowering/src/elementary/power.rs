@@ -38,7 +38,8 @@ fn log_pair<'g>(g: &'g Graph, x: F<'g>) -> Pair<'g> {
     let bits = x.to_bits();
     let shifted = bits.minus(g.bits(0x3f35_04f3)).and(g.bits(0xff80_0000));
     let m = bits.minus(shifted).as_float();
-    let e = shifted.shift_right(23).to_float() + small.select(-23.0, 0.0);
+    let bias: F<'g> = small.select(-23.0, 0.0);
+    let e = shifted.shift_right(23).to_float() + bias;
     // r = (m − 1) / (m + 1); the sum's rounding error is known.
     let (a, b) = (m - 1.0, m + 1.0);
     let b_low = (m - (b - 1.0)) + g.f(0.0);

@@ -305,3 +305,30 @@ fn offsets_beyond_32_bits() {
         }
     }
 }
+
+#[test]
+fn scans_scatters_and_selections() {
+    for (dims, axis) in [(["b", "long"], 1), (["s", "b"], 0)] {
+        let points: &[&[(&str, i64)]] = &[&[("b", 4), ("s", 40), ("long", 3000)], &[("b", 1), ("s", 1), ("long", 1)]];
+        for (exclusive, reverse) in [(false, false), (true, true)] {
+            check("scan", &[named(DType::I32, &dims)], 0.0, points, &|at, v, _| {
+                vec![op(at, Scan { kind: ScanKind::Sum, axis, exclusive, reverse }, v)]
+            });
+        }
+    }
+    for combine in [Combine::Set, Combine::Add] {
+        let elements = [named(F32, &["8", "s"]), named(DType::I64, &["t", "s"]), named(F32, &["t", "s"])];
+        check("scatter", &elements, 0.0, SMALL, &|at, v, _| {
+            vec![op(at, Scatter { kind: ScatterKind::Elements, combine, axis: 0 }, v)]
+        });
+        let tuples = [named(F32, &["8", "b", "s"]), named(DType::I32, &["t", "1"]), named(F32, &["t", "b", "s"])];
+        check("scatter", &tuples, 0.0, SMALL, &|at, v, _| {
+            vec![op(at, Scatter { kind: ScatterKind::Nd, combine, axis: 0 }, v)]
+        });
+    }
+    for (dims, axis) in [(["b", "s+3"], 1), (["t+3", "s"], 0)] {
+        check("top_k", &[named(F32, &dims)], 0.0, SMALL, &|at, v, _| {
+            tenon_graph_dialect::Operator::from(TopK { k: 3, axis, smallest: false }).build(at, v).unwrap()
+        });
+    }
+}
