@@ -7,7 +7,7 @@ module {
     return %0, %1, %2 : tensor<?x64x48xf16, {dims = ["batch", 64, 48]}>, tensor<1x8x5x5xf32>, tensor<1x3x11x11xf32>
   }
   func.func @attention(%arg0: tensor<2x8x16x64xbf16>, %arg1: tensor<2x2x24x64xbf16>, %arg2: tensor<2x2x24x32xbf16>, %arg3: tensor<16x24xbf16>) -> tensor<2x8x16x32xbf16> {
-    %0 = graph.attention(%arg0, %arg1, %arg2, %arg3) {causal, scale = 1.250000e-01 : f64} : (tensor<2x8x16x64xbf16>, tensor<2x2x24x64xbf16>, tensor<2x2x24x32xbf16>, tensor<16x24xbf16>) -> tensor<2x8x16x32xbf16>
+    %0 = graph.attention(%arg0, %arg1, %arg2, %arg3) {causal = "end", scale = 1.250000e-01 : f64, softcap = 5.000000e+01 : f64} : (tensor<2x8x16x64xbf16>, tensor<2x2x24x64xbf16>, tensor<2x2x24x32xbf16>, tensor<16x24xbf16>) -> tensor<2x8x16x32xbf16>
     return %0 : tensor<2x8x16x32xbf16>
   }
 }

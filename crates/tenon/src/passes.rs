@@ -1,6 +1,7 @@
 //! Which passes run in which stage.
 
 use tenon_cleanup_passes::{ComposeShapeOps, FoldBroadcast, FoldDims, MergeIdentical, RemoveDead, RemoveIdentity};
+use tenon_decompose_passes::Decompose;
 use tenon_flow_passes::PlaceControlFlow;
 use tenon_fusion_passes::GroupKernels;
 use tenon_pass_manager::Pass;
@@ -25,6 +26,7 @@ const PASSES: &[(Stage, Make)] = &[
     (Stage::Contract, |settings| Box::new(Contract { recipe: settings.recipe.clone() })),
     (Stage::Bucket, |settings| Box::new(Bucket { point: settings.point.clone() })),
     (Stage::Flow, |_| Box::new(PlaceControlFlow)),
+    (Stage::Fuse, |_| Box::new(Decompose)),
     (Stage::Fuse, |_| Box::new(FoldDims)),
     (Stage::Fuse, |_| Box::new(RemoveIdentity)),
     (Stage::Fuse, |_| Box::new(ComposeShapeOps)),

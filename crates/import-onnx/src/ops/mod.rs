@@ -5,6 +5,7 @@
 
 mod activation;
 mod arg_reduce;
+mod attention;
 mod cast;
 mod concat;
 mod constant;
@@ -16,8 +17,10 @@ mod einsum;
 mod elementwise;
 mod fill;
 mod gather;
+mod heads;
 mod integer_product;
 mod matmul;
+mod microsoft;
 mod normalization;
 mod one_hot;
 mod pad;
@@ -27,6 +30,7 @@ mod quantize;
 mod reduce;
 mod reshape;
 mod resize;
+mod rotary_embedding;
 mod scatter;
 mod shape;
 mod slice;

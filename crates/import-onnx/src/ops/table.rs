@@ -1,6 +1,6 @@
-//! The table of operators: name, versions, importer.
+//! The table of operators: name, domain where it is not ONNX's own, versions, importer.
 //!
-//! `versions` are the versions of ONNX's operator set that changed the operator, as the operator list gives them, from the one that held in
+//! `versions` are the versions of the operator set that changed the operator, as the operator list gives them, from the one that held in
 //! version 7 on. An importer sees the one that holds for its model as `since`.
 
 use super::*;
@@ -18,10 +18,10 @@ pub(crate) struct Row {
 }
 
 macro_rules! rows {
-    ($($name:literal [$($version:literal),+] $(removed $removed:literal)? => $import:path $(, $limits:literal)?;)*) => {
+    ($($name:literal $(in $domain:literal)? [$($version:literal),+] $(removed $removed:literal)? => $import:path $(, $limits:literal)?;)*) => {
         pub(crate) const ROWS: &[Row] = &[$(Row {
             name: $name,
-            domain: "",
+            domain: concat!("", $($domain)?),
             versions: &[$($version),+],
             removed: rows!(@option $($removed)?),
             import: $import,
@@ -44,6 +44,7 @@ rows! {
     "Asinh" [9, 22] => elementwise::direct;
     "Atan" [7, 22] => elementwise::direct;
     "Atanh" [9, 22] => elementwise::direct;
+    "Attention" [23, 24, 25] => attention::attention, "Q, K and V of several element types";
     "AveragePool" [7, 10, 11, 19, 22] => pool::average_pool;
     "BatchNormalization" [7, 9, 14, 15] => normalization::batch, "training mode, `spatial` = 0";
     "BitShift" [11, 28] => elementwise::bit_shift;
@@ -144,6 +145,7 @@ rows! {
     "Relu" [6, 13, 14] => activation::relu;
     "Reshape" [5, 13, 14, 19, 21, 23, 24, 25] => reshape::reshape;
     "Resize" [10, 11, 13, 18, 19] => resize::resize, "`antialias` = 1";
+    "RotaryEmbedding" [23] => rotary_embedding::rotary_embedding;
     "Round" [11, 22] => elementwise::direct;
     "Scatter" [9] removed 11 => scatter::elements;
     "ScatterElements" [11, 13, 16, 18] => scatter::elements;
@@ -179,6 +181,22 @@ rows! {
     "Upsample" [7, 9] removed 10 => resize::upsample;
     "Where" [9, 16] => elementwise::direct;
     "Xor" [7] => elementwise::direct;
+    "Attention" in "com.microsoft" [1] => microsoft::attention::attention,
+        "`do_rotary` = 1; a past that shares its memory with the present; masks of four dimensions or for packed input";
+    "BiasGelu" in "com.microsoft" [1] => microsoft::gelu::gelu;
+    "EmbedLayerNormalization" in "com.microsoft" [1] => microsoft::embed_layer_normalization::embed_layer_normalization;
+    "FastGelu" in "com.microsoft" [1] => microsoft::gelu::fast_gelu;
+    "FusedMatMul" in "com.microsoft" [1] => microsoft::fused_matmul::fused_matmul;
+    "Gelu" in "com.microsoft" [1] => microsoft::gelu::gelu;
+    "MultiHeadAttention" in "com.microsoft" [1] => microsoft::multi_head_attention::multi_head_attention,
+        "packed operands; a past that shares its memory with the present; the output `qk`";
+    "QuickGelu" in "com.microsoft" [1] => microsoft::gelu::quick_gelu;
+    "RotaryEmbedding" in "com.microsoft" [1] => microsoft::rotary_embedding::rotary_embedding,
+        "packed batches; `scale` other than 1";
+    "SkipLayerNormalization" in "com.microsoft" [1] => microsoft::skip_layer_normalization::skip_layer_normalization,
+        "the statistics";
+    "SkipSimplifiedLayerNormalization" in "com.microsoft" [1] => microsoft::skip_layer_normalization::skip_layer_normalization,
+        "the statistics";
 }
 
 /// An operator that can be imported.
@@ -211,10 +229,16 @@ pub fn supported_operators() -> Vec<SupportedOperator> {
 /// The table as a Markdown page, `docs/onnx-operators.md`.
 pub fn operator_table() -> String {
     let mut page = String::from(
-        "# ONNX operators\n\nOperators of ONNX's own domain that are imported, with the versions of the operator set that changed them. \
-         This page is generated from the table of operators.\n\n| operator | versions | not supported |\n|---|---|---|\n",
+        "# ONNX operators\n\nOperators that are imported, with the versions of the operator set that changed them. This page is generated from \
+         the table of operators.\n",
     );
+    let mut domain = None;
     for row in ROWS {
+        if domain != Some(row.domain) {
+            domain = Some(row.domain);
+            let title = if row.domain.is_empty() { "ai.onnx" } else { row.domain };
+            page.push_str(&format!("\n## {title}\n\n| operator | versions | not supported |\n|---|---|---|\n"));
+        }
         let mut versions: Vec<String> = row.versions.iter().map(ToString::to_string).collect();
         if let Some(removed) = row.removed {
             versions.push(format!("removed in {removed}"));
@@ -231,7 +255,7 @@ mod tests {
 
     #[test]
     fn rows_are_in_order_and_versions_ascend() {
-        assert!(ROWS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert!(ROWS.windows(2).all(|pair| (pair[0].domain, pair[0].name) < (pair[1].domain, pair[1].name)));
         for row in ROWS {
             assert!(row.versions.windows(2).all(|pair| pair[0] < pair[1]), "{}", row.name);
             assert!(row.versions.iter().all(|version| (1..=NEWEST_OPSET).contains(version)), "{}", row.name);

@@ -89,6 +89,106 @@ fn mtcnn_pnet() {
     recorded("mtcnn_pnet", &["input_1"], &["conv2d_4", "softmax"], 1e-5, 1e-4);
 }
 
+/// Names of the inputs and outputs of the decoders: text, and a cache for each layer.
+fn decoder_names() -> (Vec<String>, Vec<String>) {
+    let caches = |name: &str| (0..5).map(|layer| format!("{name}_{layer}")).collect::<Vec<_>>();
+    let words = ["input_ids", "position_ids", "attention_mask"].map(str::to_owned);
+    ([words.to_vec(), caches("past")].concat(), [vec!["logits".to_owned()], caches("present")].concat())
+}
+
+/// Every recorded step from the recorded cache, of which the first is empty.
+fn decoder(name: &str, absolute: f64, relative: f64) {
+    let (inputs, outputs) = decoder_names();
+    let inputs: Vec<_> = inputs.iter().map(String::as_str).collect();
+    let outputs: Vec<_> = outputs.iter().map(String::as_str).collect();
+    recorded(name, &inputs, &outputs, absolute, relative);
+}
+
+#[test]
+fn tiny_random_gpt2() {
+    decoder("tiny_random_gpt2_fp32", 1e-5, 1e-4);
+}
+
+#[test]
+fn tiny_random_gpt2_f16() {
+    decoder("tiny_random_gpt2_fp16", 1e-3, 4e-3);
+}
+
+/// Steps that go on from the caches that the steps before gave.
+#[test]
+fn tiny_random_gpt2_step_by_step() {
+    let Some(folder) = shared().map(|shared| shared.join("models/tiny_random_gpt2_fp32")).filter(|f| f.is_dir()) else {
+        println!("skipped: tiny_random_gpt2_fp32 is not there");
+        return;
+    };
+    let (inputs, outputs) = decoder_names();
+    let scratch = tempfile::tempdir().unwrap();
+    let mut caches: Vec<Option<PathBuf>> = vec![None; 5];
+    let mut steps = 0;
+    while folder.join(format!("test_data_set_{steps}")).is_dir() {
+        let set = folder.join(format!("test_data_set_{steps}"));
+        let read = |kind: &str, index: usize| {
+            tenon_import_onnx::read_tensor_pb(&set.join(format!("{kind}_{index}.pb"))).unwrap().1
+        };
+        let out = file(&scratch, &format!("step{steps}"));
+        let model = folder.join("model.onnx");
+        let mut arguments =
+            ["run", model.to_str().unwrap(), "--shapes-from-inputs", "-o", &out].map(str::to_owned).to_vec();
+        for (index, name) in inputs.iter().enumerate() {
+            let cache = index.checked_sub(3).and_then(|layer| caches[layer].clone());
+            let path = match cache {
+                Some(path) => path.to_str().unwrap().to_owned(),
+                None => write_npy(&scratch, &format!("{steps}.{index}.npy"), &read("input", index)),
+            };
+            arguments.extend(["--input".to_owned(), format!("{name}={path}")]);
+        }
+        tenon(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).done();
+        for (index, name) in outputs.iter().enumerate() {
+            let path = Path::new(&out).join(format!("{name}.npy"));
+            let excess = excess(&tenon_tensor::read_npy(&path).unwrap(), &read("output", index), 1e-4);
+            assert!(excess <= 1e-5, "step {steps}, output {name} is off by {excess}");
+            if let Some(layer) = index.checked_sub(1) {
+                caches[layer] = Some(path);
+            }
+        }
+        steps += 1;
+    }
+    assert_eq!(steps, 4);
+}
+
+/// Operators of ONNX Runtime's own, against what it gives: every seventh of the cases, which the importer's tests all run.
+#[test]
+fn operators_of_onnx_runtime() {
+    let root = PathBuf::from(testdata("microsoft"));
+    let cases: Vec<_> =
+        names_in(&root).into_iter().filter(|name| root.join(name).join("model.onnx").is_file()).collect();
+    assert!(cases.len() > 80);
+    for case in cases.iter().step_by(7) {
+        let folder = root.join(case);
+        let model = tenon_import_onnx::Model::load(folder.join("model.onnx")).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let read = |kind: &str, index: usize| {
+            let path = folder.join(format!("test_data_set_0/{kind}_{index}.pb"));
+            tenon_import_onnx::read_tensor_pb(path).unwrap().1
+        };
+        let given = |(index, input): (usize, &tenon_import_onnx::ValueInfo)| {
+            let path = write_npy(&scratch, &format!("{index}.npy"), &read("input", index));
+            (input.name.clone(), PathBuf::from(path))
+        };
+        let inputs: Vec<_> = model.graph.inputs.iter().enumerate().map(given).collect();
+        let outputs: Vec<_> = model
+            .graph
+            .outputs
+            .iter()
+            .enumerate()
+            .map(|(index, output)| (output.name.clone(), read("output", index)))
+            .collect();
+        let half = outputs[0].1.dtype() == tenon_tensor::DType::F16;
+        let (absolute, relative) = if half { (1e-3, 4e-3) } else { (1e-5, 1e-4) };
+        check(&folder.join("model.onnx"), &inputs, &outputs, absolute, relative);
+    }
+}
+
 /// A network filled with seeded weights, with inputs and what ONNX Runtime gives for them.
 fn filled(name: &str) -> Option<PathBuf> {
     let skeleton = shared()?.join("skeletons").join(format!("{name}.onnx"));

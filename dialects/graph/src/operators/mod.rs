@@ -9,7 +9,7 @@ macro_rules! files {
 
 files! {
     arg_reduce: ArgReduce;
-    attention: Attention;
+    attention: Attention, Causal;
     broadcast: Broadcast;
     cast: Cast;
     concat: Concat;
