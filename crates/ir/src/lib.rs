@@ -1,6 +1,6 @@
 //! Safe access to MLIR and LLVM.
 //!
-//! The only crate of the workspace that touches `mlir-sys`, inkwell or `unsafe`. Invariants that it keeps, so that no caller can break them:
+//! The only crate of the workspace that touches `mlir-sys` or inkwell; `unsafe` is here and in `crates/cuda-device` alone. Invariants that it keeps, so that no caller can break them:
 //!
 //! - A [`Session`] owns the MLIR context and outlives every [`Module`], type, attribute and location made from it (by lifetimes).
 //! - A [`Module`] owns all operations inside it. Views ([`Op`], [`Value`], [`Block`], [`Region`]) borrow the module; running passes needs

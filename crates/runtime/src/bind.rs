@@ -244,8 +244,8 @@ impl Resolver<'_> {
 
 fn size_error(place: String, expression: &Expr, value: Option<i64>, extents: &Extents, reason: &str) -> RuntimeError {
     let value = value.map_or("no number".to_owned(), |value| value.to_string());
-    let extents = describe_extents(extents);
-    RuntimeError::Size { place, expression: expression.to_string(), value, extents, reason: reason.to_owned() }
+    let value = format!("{value} for {}", describe_extents(extents));
+    RuntimeError::Size { place, expression: expression.to_string(), value, reason: reason.to_owned() }
 }
 
 /// `batch = 2, seq = 5`.

@@ -116,16 +116,14 @@ pub enum RuntimeError {
         found: i64,
     },
     /// An expression of the plan has no usable value for the extents of a run.
-    #[error("{place}: `{expression}` is {value} for {extents}; {reason}")]
+    #[error("{place}: `{expression}` is {value}; {reason}")]
     Size {
         /// Where it stands.
         place: String,
         /// The expression.
         expression: String,
-        /// Its value.
+        /// Its value, and for which extents.
         value: String,
-        /// The extents.
-        extents: String,
         /// What it must be.
         reason: String,
     },
@@ -150,7 +148,7 @@ pub enum RuntimeError {
         /// Nodes of the model that it computes.
         source_nodes: Vec<String>,
         /// Why it failed.
-        source: DeviceError,
+        source: Box<DeviceError>,
     },
 }
 
@@ -175,7 +173,8 @@ impl RuntimeError {
             RuntimeError::ExtentCapacity { .. } => "E0717",
             RuntimeError::ExtentConflict { .. } => "E0718",
             RuntimeError::Size { .. } => "E0719",
-            RuntimeError::Device(error) | RuntimeError::Step { source: error, .. } => error.code(),
+            RuntimeError::Device(error) => error.code(),
+            RuntimeError::Step { source, .. } => source.code(),
         }
     }
 
@@ -203,7 +202,8 @@ impl RuntimeError {
                 Some("build the plan anew from the model, or give inputs of other sizes".to_owned())
             }
             RuntimeError::Output { .. } => Some("report this as an error of tenon, with the model".to_owned()),
-            RuntimeError::Device(error) | RuntimeError::Step { source: error, .. } => error.help(),
+            RuntimeError::Device(error) => error.help(),
+            RuntimeError::Step { source, .. } => source.help(),
         }
     }
 }

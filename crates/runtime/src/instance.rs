@@ -240,7 +240,7 @@ impl Instance {
             step: index,
             what: what.to_owned(),
             source_nodes: step.source_nodes.clone(),
-            source,
+            source: Box::new(source),
         })?;
         Ok(StepReport { operation: step.operation.name(), entry, source_nodes: step.source_nodes.clone(), counters })
     }

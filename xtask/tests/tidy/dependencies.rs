@@ -1,4 +1,4 @@
-//! Dependencies between the crates of the workspace point one way, and MLIR's C API is reached through one crate.
+//! Dependencies between the crates of the workspace point one way, and C libraries are each reached through one crate.
 
 use crate::{assert_none, root};
 use serde_json::Value;
@@ -59,6 +59,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "dialects/*",
         ],
     ),
+    ("crates/cuda-device", &["crates/tensor", "crates/target", "crates/runtime"]),
+    ("crates/cuda-device/*", &["crates/ptx-sim"]),
     ("crates/tenon", &["crates/*", "dialects/*", "passes/*", "lowering"]),
     ("xtask", &[]),
 ];
@@ -69,8 +71,8 @@ const NOBODY_USES: &[&str] = &["crates/tenon", "xtask"];
 /// What uses no crate of the workspace, in tests either: the simulator is a witness only if it knows nothing of Tenon.
 const ALONE: &[&str] = &["crates/ptx-sim", "xtask"];
 
-/// The one crate that may use `mlir-sys`.
-const BINDS_MLIR: &str = "crates/ir";
+/// What binds a C library, and the one crate that may use it.
+const BINDS: &[(&str, &str)] = &[("mlir-sys", "crates/ir"), ("cudarc", "crates/cuda-device")];
 
 /// A dependency as `cargo metadata` gives it.
 struct Dependency {
@@ -100,8 +102,8 @@ fn violations(packages: &[Package]) -> Vec<String> {
             continue;
         };
         for dependency in dependencies {
-            if dependency.name == "mlir-sys" && folder != BINDS_MLIR {
-                found.push(format!("{folder} uses mlir-sys, which only {BINDS_MLIR} may"));
+            if let Some((name, user)) = BINDS.iter().find(|(name, user)| dependency.name == *name && folder != user) {
+                found.push(format!("{folder} uses {name}, which only {user} may"));
             }
             let Some(used) = &dependency.folder else { continue };
             let allowed = if NOBODY_USES.contains(&used.as_str()) || ALONE.contains(&folder.as_str()) {
@@ -160,7 +162,7 @@ fn a_wrong_dependency_is_seen() {
     };
     let metadata = serde_json::json!({"packages": [
         json("dialects/hw", &[("tenon-ir", "/r/crates/ir", ""), ("tenon-graph", "/r/dialects/graph", ""), ("mlir-sys", "", "build")]),
-        json("crates/tensor", &[("tenon-ir", "/r/crates/ir", "")]),
+        json("crates/tensor", &[("tenon-ir", "/r/crates/ir", ""), ("cudarc", "", "")]),
         json("crates/ptx-sim", &[("tenon-tensor", "/r/crates/tensor", "dev")]),
         json("lowering", &[("tenon", "/r/crates/tenon", "dev"), ("tenon-runtime", "/r/crates/runtime", "dev")]),
         json("crates/ir", &[("mlir-sys", "", "")]),
@@ -171,6 +173,7 @@ fn a_wrong_dependency_is_seen() {
         [
             "dialects/hw uses mlir-sys, which only crates/ir may",
             "crates/tensor uses crates/ir",
+            "crates/tensor uses cudarc, which only crates/cuda-device may",
             "crates/ptx-sim uses crates/tensor",
             "lowering uses crates/tenon",
             "crates/new has no row in the table of xtask/tests/tidy/dependencies.rs",

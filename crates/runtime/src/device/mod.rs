@@ -6,10 +6,12 @@
 //! Invariants that callers may rely on: memory of two allocations never overlaps; work of one stream runs in order; what a call refuses has
 //! not been done.
 
+mod allocations;
 mod error;
 mod memory;
 mod simulator;
 
+pub use allocations::{AllocationTable, RangeError};
 pub use error::DeviceError;
 pub use memory::Allocation;
 pub use simulator::{SimulatorDevice, SimulatorOptions};
@@ -88,6 +90,11 @@ pub trait Device: Send + Sync {
     /// How buffers are best laid out on it.
     fn placement(&self) -> Placement {
         Placement::Arena
+    }
+
+    /// Checks that it runs modules for an architecture, by its name in PTX: `sm_80`. The simulator runs them all.
+    fn check_target(&self, _architecture: &str) -> Result<(), DeviceError> {
+        Ok(())
     }
 
     /// Loads the text of a PTX module.

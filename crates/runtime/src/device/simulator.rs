@@ -1,12 +1,13 @@
 //! The embedded simulator as a device.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenon_ptx_sim::{Argument, Checks, Counters, LaunchConfig, Module};
 
 use crate::device::{
-    Device, DeviceError, DevicePointer, KernelArgument, KernelHandle, KernelLaunch, ModuleHandle, Placement, Stream,
+    AllocationTable, Device, DeviceError, DevicePointer, KernelArgument, KernelHandle, KernelLaunch, ModuleHandle,
+    Placement, Stream,
 };
 
 /// Bytes that a copy on the device takes through the host at once.
@@ -48,9 +49,7 @@ pub struct SimulatorDevice {
 
 struct State {
     device: tenon_ptx_sim::Device,
-    in_use: u64,
-    /// Live allocations by address.
-    allocations: BTreeMap<u64, (tenon_ptx_sim::DevicePointer, u64)>,
+    allocations: AllocationTable<tenon_ptx_sim::DevicePointer>,
     modules: HashMap<u64, LoadedModule>,
     next_module: u64,
     /// Events that were recorded.
@@ -74,8 +73,7 @@ impl SimulatorDevice {
     pub fn new(options: SimulatorOptions) -> Self {
         let state = State {
             device: tenon_ptx_sim::Device::with_memory(options.memory_bytes),
-            in_use: 0,
-            allocations: BTreeMap::new(),
+            allocations: AllocationTable::default(),
             modules: HashMap::new(),
             next_module: 0,
             events: HashSet::new(),
@@ -85,7 +83,7 @@ impl SimulatorDevice {
 
     /// Bytes allocated now.
     pub fn bytes_in_use(&self) -> u64 {
-        self.lock().in_use
+        self.lock().allocations.in_use()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -103,15 +101,9 @@ impl SimulatorDevice {
         pointer: DevicePointer,
         bytes: u64,
     ) -> Result<(tenon_ptx_sim::DevicePointer, u64), DeviceError> {
-        let found = state.allocations.range(..=pointer.0).next_back();
-        match found {
-            Some((base, (allocation, size)))
-                if (pointer.0 - base).checked_add(bytes).is_some_and(|end| end <= *size) =>
-            {
-                Ok((*allocation, pointer.0 - base))
-            }
-            _ => Err(self.access(format!("{bytes} bytes at {:#x} are in no allocation", pointer.0))),
-        }
+        let (allocation, offset) =
+            state.allocations.find(pointer.0, bytes).map_err(|error| self.access(error.to_string()))?;
+        Ok((*allocation, offset))
     }
 
     fn module<'a>(&self, state: &'a mut State, module: ModuleHandle) -> Result<&'a mut LoadedModule, DeviceError> {
@@ -160,22 +152,19 @@ impl Device for SimulatorDevice {
     fn allocate(&self, bytes: u64) -> Result<DevicePointer, DeviceError> {
         let mut state = self.lock();
         let capacity = self.options.memory_bytes;
-        let full = DeviceError::OutOfMemory { device: self.name(), wanted: bytes, in_use: state.in_use, capacity };
-        if bytes > capacity.saturating_sub(state.in_use) {
+        let in_use = state.allocations.in_use();
+        let full = DeviceError::OutOfMemory { device: self.name(), wanted: bytes, in_use, capacity };
+        if bytes > capacity.saturating_sub(in_use) {
             return Err(full);
         }
         let allocation = state.device.allocate(bytes).map_err(|_| full)?;
-        state.in_use += bytes;
-        state.allocations.insert(allocation.address(), (allocation, bytes));
+        state.allocations.insert(allocation.address(), bytes, allocation);
         Ok(DevicePointer(allocation.address()))
     }
 
     fn free(&self, pointer: DevicePointer) -> Result<(), DeviceError> {
         let mut state = self.lock();
-        let Some((allocation, bytes)) = state.allocations.remove(&pointer.0) else {
-            return Err(self.access(format!("{:#x} is no allocation", pointer.0)));
-        };
-        state.in_use -= bytes;
+        let allocation = state.allocations.remove(pointer.0).map_err(|error| self.access(error.to_string()))?;
         Ok(state.device.free(allocation)?)
     }
 
@@ -201,13 +190,9 @@ impl Device for SimulatorDevice {
         _stream: Stream,
     ) -> Result<(), DeviceError> {
         let mut state = self.lock();
-        let (from, from_offset) = self.find(&state, source, bytes)?;
-        let (to, to_offset) = self.find(&state, target, bytes)?;
-        if source.0 < target.0.saturating_add(bytes) && target.0 < source.0.saturating_add(bytes) && bytes > 0 {
-            return Err(
-                self.access(format!("a copy of {bytes} bytes at {:#x} onto itself at {:#x}", source.0, target.0))
-            );
-        }
+        let found = state.allocations.find_copy(source.0, target.0, bytes);
+        let ((from, from_offset), (to, to_offset)) = found.map_err(|error| self.access(error.to_string()))?;
+        let (from, to) = (*from, *to);
         let mut done = 0;
         while done < bytes {
             let part = CHUNK.min(bytes - done);

@@ -3,6 +3,7 @@
 //! One file a command: its arguments, what it does, what it prints. Exit status: 0 done, 1 refused, 2 wrong usage.
 
 mod arguments;
+mod device;
 mod errors;
 mod explain;
 mod later;
@@ -22,7 +23,7 @@ use clap::{Parser, Subcommand};
 use crate::Failure;
 use output::Output;
 
-/// Compiles models to PTX, and runs them without a GPU.
+/// Compiles models to PTX, and runs them with or without a GPU.
 #[derive(Parser)]
 #[command(name = "tenon", version, about, max_term_width = 120, disable_help_subcommand = true)]
 struct Command {

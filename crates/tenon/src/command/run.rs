@@ -8,10 +8,11 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 use tenon_ir::Session;
-use tenon_runtime::{Counters, Instance, LaunchPlan, RunResult, SimulatorDevice, SimulatorOptions};
+use tenon_runtime::{Counters, Instance, LaunchPlan, RunResult, SimulatorOptions};
 use tenon_tensor::{Tensor, read_npy_as, write_npy};
 
 use super::arguments::ModelArguments;
+use super::device::DeviceName;
 use super::output::{Output, aligned};
 use crate::driver::Driver;
 use crate::{Diagnostic, Failure};
@@ -21,7 +22,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
     /// Where to run: `sim`, or `cuda[:N]`
-    #[arg(long, value_name = "DEVICE", default_value = "sim", value_parser = parse_device)]
+    #[arg(long, value_name = "DEVICE", default_value = "sim", value_parser = DeviceName::parse)]
     device: DeviceName,
     /// Write each output as NAME.npy into this folder
     #[arg(short, long, value_name = "DIR")]
@@ -30,24 +31,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     counters: bool,
     /// Seed of the order of warps and blocks; results do not depend on it
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     #[arg(long, hide = true)]
     list: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DeviceName {
-    Simulator,
-    Cuda,
-}
-
-fn parse_device(text: &str) -> Result<DeviceName, String> {
-    match text.split_once(':').unwrap_or((text, "0")) {
-        ("sim", "0") if !text.contains(':') => Ok(DeviceName::Simulator),
-        ("cuda", number) if number.parse::<u32>().is_ok() => Ok(DeviceName::Cuda),
-        _ => Err("expected sim or cuda[:N]".to_owned()),
-    }
 }
 
 /// An output as it is reported.
@@ -76,8 +63,9 @@ struct KernelRow {
 struct Machine {
     target: &'static str,
     bucket: Option<String>,
-    device: &'static str,
-    seed: u64,
+    device: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     launches: usize,
     constant_inputs: Vec<String>,
     compile_seconds: f64,
@@ -90,10 +78,10 @@ struct Machine {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
-    if arguments.device == DeviceName::Cuda {
-        let help = "leave out --device: the simulator runs the same PTX";
-        return Err(Diagnostic::new("E0035", "running on a GPU is not part of this version").with_help(help).into());
-    }
+    let seed = arguments.seed.unwrap_or(0);
+    arguments.device.check_options(&[("--seed", arguments.seed.is_some()), ("--counters", arguments.counters)])?;
+    // Before the work of compiling: there may be no such device.
+    let device = arguments.device.open(SimulatorOptions { seed, ..SimulatorOptions::default() })?;
     let start = Instant::now();
     let session = Session::new();
     let raw = arguments.model.read_inputs()?;
@@ -102,6 +90,9 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let names: Vec<_> = request.targets.iter().map(|target| target.name()).collect();
         let message = format!("a run has one target, not {}", names.join(", "));
         return Err(Diagnostic::new("E0036", message).with_help("name one with --target").into());
+    }
+    for target in &request.targets {
+        device.check_target(&target.architecture.name.to_string())?;
     }
     let mut driver = Driver::new(&session, &request)?.with_progress(|text| output.progress(text));
     let source = arguments.model.source(&session, &raw, output)?;
@@ -115,8 +106,8 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let (target, bucket) = (program.target, program.bucket.clone());
     let executable = Arc::new(program.executable(&source.weights)?);
     let inputs = typed_inputs(&arguments.model.inputs, raw, executable.plan(), &source.constant_inputs)?;
-    let device = SimulatorDevice::new(SimulatorOptions { seed: arguments.seed, ..SimulatorOptions::default() });
-    let mut instance = Instance::new(Arc::new(device), executable)?;
+    let device_name = arguments.device.describe(device.as_ref());
+    let mut instance = Instance::new(device, executable)?;
     let compiled = start.elapsed();
     let start = Instant::now();
     output.progress("running");
@@ -129,8 +120,8 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         return output.print_json(&Machine {
             target: target.name(),
             bucket,
-            device: "sim",
-            seed: arguments.seed,
+            device: device_name,
+            seed: (arguments.device == DeviceName::Simulator).then_some(seed),
             launches: result.launches,
             constant_inputs: source.constant_inputs.clone(),
             compile_seconds: compiled.as_secs_f64(),
@@ -142,11 +133,12 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     }
     let bucket = bucket.map(|bucket| format!(", bucket {bucket}")).unwrap_or_default();
     output.print(&format!(
-        "{} for {}{bucket}: compiled in {:.2} s, {} launches on the simulator in {:.2} s\n",
+        "{} for {}{bucket}: compiled in {:.2} s, {} launches on {} in {:.2} s\n",
         source.name,
         target.name(),
         compiled.as_secs_f64(),
         result.launches,
+        if arguments.device == DeviceName::Simulator { "the simulator" } else { &device_name },
         ran.as_secs_f64()
     ))?;
     if arguments.counters {
@@ -283,11 +275,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_and_devices() {
+    fn names_of_files() {
         assert_eq!(file_name("a/b c:0"), "a_b_c_0.npy");
         assert_eq!(file_name("y.1-x_2"), "y.1-x_2.npy");
-        assert_eq!(parse_device("sim").unwrap(), DeviceName::Simulator);
-        assert_eq!(parse_device("cuda:3").unwrap(), DeviceName::Cuda);
-        assert!(parse_device("sim:0").is_err() && parse_device("cuda:x").is_err() && parse_device("tpu").is_err());
     }
 }

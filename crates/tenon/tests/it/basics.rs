@@ -25,7 +25,6 @@ fn planned_commands_are_refused_by_name() {
         assert!(text.contains(&format!("`tenon {command}`")), "{text}");
         assert!(!tenon(&["--help"]).stdout.contains(&format!("\n  {command} ")), "{command} is listed");
     }
-    tenon(&["run", "m.onnx", "--device", "cuda:1"]).refused("E0035");
     tenon(&["explain", "m.onnx", "--schedules"]).refused("E0005");
 }
 

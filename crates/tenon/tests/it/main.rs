@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod basics;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod golden;
 mod hostile;
 mod lower;
@@ -39,7 +41,13 @@ impl Outcome {
 }
 
 fn tenon(arguments: &[&str]) -> Outcome {
-    let output = Command::new(env!("CARGO_BIN_EXE_tenon")).args(arguments).output().unwrap();
+    tenon_in(&[], arguments)
+}
+
+/// The command with variables of its environment.
+fn tenon_in(environment: &[(&str, &str)], arguments: &[&str]) -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
+    let output = command.args(arguments).envs(environment.iter().copied()).output().unwrap();
     Outcome {
         status: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -3,7 +3,7 @@
 use crate::*;
 
 /// softmax(relu(x·w + b)) in f64.
-fn expected(x: &[f32]) -> Vec<f64> {
+pub(crate) fn expected(x: &[f32]) -> Vec<f64> {
     let row = |x: &[f32]| -> Vec<f64> {
         let logits = (0..4).map(|j| {
             let sum: f64 = (0..3).map(|i| f64::from(x[i]) * (i as f64 - f64::from(j) / 2.0)).sum();
