@@ -24,9 +24,7 @@ pub(super) fn chosen(space: &ShapeSpace, module: &Module<'_>, request: &Request)
     let fits = |point: &Point, (name, size): &(String, u64)| {
         point.iter().any(|(dim, own)| dim == name && (own == size || own > size && space.is_padded(name)))
     };
-    let holds = |point: &Point| {
-        named.iter().all(|dim| point.contains(dim)) && given.iter().all(|dim| fits(point, dim))
-    };
+    let holds = |point: &Point| named.iter().all(|dim| point.contains(dim)) && given.iter().all(|dim| fits(point, dim));
     let points = space.points();
     let known = |name: &str| points.iter().any(|point| point.iter().any(|(dim, _)| dim == name));
     if let Some((name, _)) = wanted.iter().find(|(name, _)| !known(name)) {
@@ -38,7 +36,9 @@ pub(super) fn chosen(space: &ShapeSpace, module: &Module<'_>, request: &Request)
         let message = format!("no bucket has {}", label(&wanted).unwrap_or_default());
         return Err(Diagnostic::new("E0034", message).with_help(help(&points)).into());
     }
-    if request.input_shapes.is_some() && space.axes().iter().all(|axis| given.iter().any(|(name, _)| *name == axis.name)) {
+    if request.input_shapes.is_some()
+        && space.axes().iter().all(|axis| given.iter().any(|(name, _)| *name == axis.name))
+    {
         // The smallest of those that hold the inputs: of each dimension its least size that does.
         chosen.truncate(1);
     }

@@ -52,9 +52,8 @@ fn a_padded_bucket_holds_every_smaller_request() {
     let text = "recipe = 1\nname = 'padded'\n[semantic.dims]\nbatch = { allowed = [4, 16], between = 'pad' }\n[semantic.inputs.x]\ndims = ['batch', 3]\n";
     std::fs::write(&recipe, text).unwrap();
     let (model, weights, out) = (testdata("command/mlp.mlir"), mlp_weights(&folder), file(&folder, "out"));
-    let run = |given: &str| {
-        tenon(&["run", &model, "--recipe", &recipe, "--weights", &weights, "--input", given, "-o", &out])
-    };
+    let run =
+        |given: &str| tenon(&["run", &model, "--recipe", &recipe, "--weights", &weights, "--input", given, "-o", &out]);
     for (rows, bucket) in [(1, 4), (3, 4), (4, 4), (5, 16), (16, 16)] {
         let x: Vec<f32> = (0..3 * rows).map(|value| (value as f32 - 7.0) / 4.0).collect();
         let given = format!("x={}", write_npy(&folder, "x.npy", &Tensor::from_f32(vec![rows, 3], &x).unwrap()));
