@@ -328,6 +328,50 @@ fn nearest_half(v: f64) -> u16 {
     near.into_iter().min_by(|p, q| key(p).partial_cmp(&key(q)).unwrap()).unwrap() | sign
 }
 
+/// PTX ISA 8.6: pairs of `f32` in 64 bits, and `f32` with 16-bit operands.
+#[test]
+fn pairs_and_mixed_precision() {
+    let pairs = |instruction: &str, function: &dyn Fn(u32, u32, u32) -> u32| {
+        check64(instruction, |x, y, _| {
+            let half = |shift: u32| {
+                u64::from(function((x >> shift) as u32, (y >> shift) as u32, (x >> shift) as u32)) << shift
+            };
+            half(0) | half(32)
+        });
+    };
+    pairs("add.rn.f32x2 %rd0, %rd1, %rd2;", &|x, y, _| b(f(x) + f(y)));
+    pairs("sub.rn.f32x2 %rd0, %rd1, %rd2;", &|x, y, _| b(f(x) - f(y)));
+    pairs("mul.rn.ftz.f32x2 %rd0, %rd1, %rd2;", &|x, y, _| ftz(b(f(ftz(x)) * f(ftz(y)))));
+    pairs("fma.rn.f32x2 %rd0, %rd1, %rd2, %rd1;", &|x, y, z| b(f(x).mul_add(f(y), f(z))));
+    let half = |v: u32| f16::from_bits(v as u16).to_f32();
+    let brain = |v: u32| bf16::from_bits(v as u16).to_f32();
+    check32("add.rn.f32.f16 %r0, %h1, %r2;", |x, y, _| b(half(x) + f(y)));
+    check32("sub.rn.f32.bf16 %r0, %h1, %r2;", |x, y, _| b(brain(x) - f(y)));
+    check32("add.rn.sat.f32.bf16 %r0, %h1, %r2;", |x, y, _| {
+        let v = brain(x) + f(y);
+        if v.is_nan() { 0 } else { (v.clamp(0.0, 1.0) + 0.0).to_bits() }
+    });
+    check32("fma.rn.f32.f16 %r0, %h1, %h3, %r3;", |x, y, z| b(half(x).mul_add(half(y), f(z))));
+    // Towards zero: the product of 16-bit values is exact in double precision, and so is its f32 neighbour.
+    check32("fma.rz.f32.bf16 %r0, %h1, %h3, 0f00000000;", |x, y, _| {
+        let exact = f64::from(brain(x)) * f64::from(brain(y));
+        let near = exact as f32;
+        let past = f64::from(near).abs() > exact.abs();
+        b(match (past, near.is_finite()) {
+            (true, true) => f32::from_bits(near.to_bits() - 1),
+            (true, false) => near.signum() * f32::MAX,
+            // A sum of zeros of both signs is +0; what is too small keeps its sign.
+            (false, _) => {
+                if exact == 0.0 {
+                    0.0
+                } else {
+                    near
+                }
+            }
+        })
+    });
+}
+
 #[test]
 fn halves() {
     let x = |v: u16| f16::from_bits(v).to_f32();

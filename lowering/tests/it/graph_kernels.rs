@@ -206,6 +206,16 @@ fn pointwise() {
     check(case("map", &[t(DType::U8, &[100]), t(DType::U8, &[100])], 0.0), &|at, v| {
         vec![ew(at, Function::Subtract, v), ew(at, Function::Divide, v)]
     });
+    for dtype in [DType::I8, DType::I32, DType::I64, DType::U8, DType::U64] {
+        check(case("map", &[t(dtype, &[100]), t(dtype, &[100])], 0.0), &|at, v| vec![ew(at, Function::Power, v)]);
+    }
+    // The sign of a zero remainder, which the reciprocal shows.
+    check(case("map", &[t(F32, &[50]), t(F32, &[50])], 0.0), &|at, v| {
+        let zero = ew(at, Function::Subtract, &[v[0], v[0]]);
+        let zero = ew(at, Function::Multiply, &[zero, v[0]]);
+        let remainders = [ew(at, Function::Modulo, &[zero, v[1]]), ew(at, Function::Remainder, &[zero, v[1]])];
+        remainders.map(|remainder| ew(at, Function::Reciprocal, &[remainder])).to_vec()
+    });
     check(case("map", &[t(F32, &[50]), t(F32, &[50]), t(F32, &[50])], 0.0), &|at, v| {
         let less = ew(at, Function::Less, &v[..2]);
         vec![ew(at, Function::Select, &[less, v[2], v[0]]), less]

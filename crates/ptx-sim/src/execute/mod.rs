@@ -19,6 +19,7 @@ pub(crate) mod load;
 pub(crate) mod logic;
 pub(crate) mod machine;
 pub(crate) mod matrix_load;
+pub(crate) mod mixed;
 pub(crate) mod mma;
 pub(crate) mod moves;
 pub(crate) mod numbers;
@@ -48,6 +49,7 @@ pub(crate) enum Operation {
     Logic(logic::Op),
     Float(float::Op),
     Half(Box<half::Op>),
+    Mixed(Box<mixed::Op>),
     Approximate(approximate::Op),
     Compare(compare::Op),
     Convert(convert::Op),
@@ -78,6 +80,7 @@ impl Operation {
             Operation::Logic(op) => op.execute(vectors, r, mask),
             Operation::Float(op) => op.execute(vectors, r, mask),
             Operation::Half(op) => op.execute(vectors, r, mask),
+            Operation::Mixed(op) => op.execute(r, mask),
             Operation::Approximate(op) => op.execute(vectors, r, mask),
             Operation::Compare(op) => op.execute(vectors, r, mask),
             Operation::Convert(op) => op.execute(vectors, r, mask),
@@ -169,7 +172,16 @@ fn arithmetic(form: &mut Form<'_, '_>) -> Result<Operation, Error> {
             return Ok(Operation::Integer(integer::decode_packed(form, signed)?));
         }
     }
-    let t = form.ty()?;
+    if form.flag("f32x2") {
+        return Ok(Operation::Mixed(Box::new(mixed::decode_pairs(form)?)));
+    }
+    let t = match form.types()[..] {
+        [t] => t,
+        [Type::F32, narrow @ (Type::F16 | Type::Bf16)] => {
+            return Ok(Operation::Mixed(Box::new(mixed::decode_mixed(form, narrow)?)));
+        }
+        _ => return form.error("expected exactly one type"),
+    };
     Ok(match t {
         Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 => Operation::Half(Box::new(half::decode(form, t)?)),
         _ if t.is_float() => Operation::Float(float::decode(form, t)?),

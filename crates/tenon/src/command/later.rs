@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use crate::{Diagnostic, Failure};
 
 /// Commands that are planned; they are refused by name.
-const PLANNED: &[&str] = &["build", "bisect", "verify", "diff", "profile", "tune", "conformance", "recipe"];
+const PLANNED: &[&str] = &["build", "bisect", "verify", "diff", "profile", "tune", "recipe"];
 
 /// Commands of this version, for the nearest name.
-const COMMANDS: &[&str] = &["lower", "table", "explain", "run", "targets", "errors", "sim"];
+const COMMANDS: &[&str] = &["lower", "table", "explain", "run", "targets", "errors", "sim", "conformance"];
 
 /// Refuses a command: planned ones by code, others as wrong usage.
 pub(super) fn run(words: &[OsString]) -> Result<(), Failure> {

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod device;
+mod conformance;
 mod errors;
 mod explain;
 mod later;
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::Failure;
+use crate::conformance::{WorkerArguments, serve};
 use output::Output;
 
 /// Compiles models to PTX, and runs them with or without a GPU.
@@ -56,6 +58,12 @@ enum Subcommands {
     Errors(errors::Arguments),
     /// Run a PTX file on the simulator.
     Sim(sim::Arguments),
+    /// Run a test suite, and compare the results with those expected.
+    #[command(subcommand)]
+    Conformance(conformance::Suite),
+    /// Runs cases of a suite that a parent process names.
+    #[command(hide = true)]
+    ConformanceWorker(WorkerArguments),
     #[command(external_subcommand)]
     Other(Vec<OsString>),
 }
@@ -85,6 +93,8 @@ fn run(command: Subcommands, output: &Output) -> Result<(), Failure> {
         Subcommands::Targets => targets::run(output),
         Subcommands::Errors(arguments) => errors::run(&arguments, output),
         Subcommands::Sim(arguments) => sim::run(&arguments, output),
+        Subcommands::Conformance(suite) => conformance::run(&suite, output),
+        Subcommands::ConformanceWorker(arguments) => serve(&arguments),
         Subcommands::Other(words) => later::run(&words),
     }
 }

@@ -4,6 +4,7 @@
 mod basics;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod conformance;
 mod golden;
 mod hostile;
 mod lower;

@@ -6,7 +6,7 @@
 use crate::*;
 
 /// Where outside material may lie.
-fn shared() -> Option<PathBuf> {
+pub(crate) fn shared() -> Option<PathBuf> {
     let folder = match std::env::var_os("TENON_SHARED") {
         Some(folder) => PathBuf::from(folder),
         None => root().join("../shared"),
@@ -14,7 +14,7 @@ fn shared() -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 

@@ -25,17 +25,18 @@ pub(super) fn apply<'m>(
         F::Divide => binary("arith.divf")?,
         F::Remainder => truncated_remainder(scalar, a, operands[1])?,
         F::Modulo => {
-            // The remainder has the dividend's sign; move it to the divisor's side.
+            // The remainder has the dividend's sign; move it to the divisor's side, zeros included.
             let b = operands[1];
             let remainder = truncated_remainder(scalar, a, b)?;
             let zero = constant(0.0)?;
-            let nonzero = scalar.compare_float(FloatPredicate::UnorderedNotEqual, remainder, zero)?;
+            let is_zero = scalar.compare_float(FloatPredicate::OrderedEqual, remainder, zero)?;
             let negative = scalar.compare_float(FloatPredicate::OrderedLess, remainder, zero)?;
             let divisor_negative = scalar.compare_float(FloatPredicate::OrderedLess, b, zero)?;
             let differ = scalar.op("arith.xori", &[negative, divisor_negative])?;
-            let move_it = scalar.op("arith.andi", &[nonzero, differ])?;
             let moved = scalar.op("arith.addf", &[remainder, b])?;
-            scalar.select(move_it, moved, remainder)?
+            let moved = scalar.select(differ, moved, remainder)?;
+            let signed_zero = scalar.op("math.copysign", &[zero, b])?;
+            scalar.select(is_zero, signed_zero, moved)?
         }
         F::Power => binary("math.powf")?,
         F::Max => binary("arith.maximumf")?,

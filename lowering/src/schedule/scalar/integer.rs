@@ -80,12 +80,38 @@ pub(super) fn apply<'m>(
                 _ => scalar.select(inside, scalar.op("arith.shli", &[a, amount])?, int(0)?)?,
             }
         }
-        F::Power => {
-            // Integer powers by squaring, in the element's own width; a negative exponent truncates to 0, 1 or -1.
-            return Err(LoweringError::unsupported("power", "integer operands; cast to a float"));
-        }
+        F::Power => power(scalar, dtype, a, operands[1])?,
         _ => return Err(LoweringError::unsupported(function.name(), format!("operands of type {dtype}"))),
     })
+}
+
+/// aᵇ modulo the type's width, by squaring; for b below 0 the truncated quotient 1 / a⁻ᵇ, with 1 / 0 as 0.
+///
+/// One step for each bit of an exponent: a step for a bit that is known to be 0 goes when the code is optimised.
+fn power<'m>(scalar: Scalar<'m>, dtype: DType, a: Value<'m>, b: Value<'m>) -> Result<Value<'m>, LoweringError> {
+    let ty = register_type(dtype);
+    let (zero, one) = (scalar.int(0, ty)?, scalar.int(1, ty)?);
+    let (mut result, mut square) = (one, a);
+    // The sign bit of an exponent that is not below 0 is 0.
+    let bits = if dtype.is_signed() { dtype.bits() - 1 } else { dtype.bits() };
+    for bit in 0..bits {
+        let mask = scalar.int((1u64 << bit) as i64, ty)?;
+        let is_clear = scalar.compare_int(IntegerPredicate::Equal, scalar.op("arith.andi", &[b, mask])?, zero)?;
+        result = scalar.select(is_clear, result, scalar.mul(result, square)?)?;
+        square = scalar.mul(square, square)?;
+    }
+    if !dtype.is_signed() {
+        return Ok(result);
+    }
+    // 1, and -1 by whether the exponent is odd; 0 for the rest.
+    let minus_one = scalar.int(-1, ty)?;
+    let is_even = scalar.compare_int(IntegerPredicate::Equal, scalar.op("arith.andi", &[b, one])?, zero)?;
+    let alternating = scalar.select(is_even, one, minus_one)?;
+    let is_one = scalar.compare_int(IntegerPredicate::Equal, a, one)?;
+    let is_minus_one = scalar.compare_int(IntegerPredicate::Equal, a, minus_one)?;
+    let inverse = scalar.select(is_minus_one, alternating, zero)?;
+    let inverse = scalar.select(is_one, one, inverse)?;
+    scalar.select(scalar.compare_int(IntegerPredicate::SignedLess, b, zero)?, inverse, result).map_err(Into::into)
 }
 
 /// Truncated quotient and remainder without undefined cases: by 0 they are 0 and the dividend; the least integer by -1 gives itself and 0.

@@ -58,10 +58,16 @@ fn comparison<T: Real>(function: Function) -> Option<fn(T, T) -> bool> {
 
 fn binary(function: Function) -> Option<fn(f64, f64) -> f64> {
     Some(match function {
-        // The remainder is exact; the divisor is added where the signs differ.
+        // The remainder is exact; the divisor is added where the signs differ. A zero has the divisor's sign.
         Function::Modulo => |a, b| {
             let remainder = a % b;
-            if remainder != 0.0 && (remainder < 0.0) != (b < 0.0) { remainder + b } else { remainder }
+            if remainder == 0.0 {
+                0f64.copysign(b)
+            } else if (remainder < 0.0) != (b < 0.0) {
+                remainder + b
+            } else {
+                remainder
+            }
         },
         Function::Remainder => |a, b| a % b,
         Function::Power => f64::powf,
