@@ -74,14 +74,7 @@ fn expression(op: Op<'_>, attribute: Attribute<'_>) -> Result<Expr, ProgramError
 fn filled_bytes(op: Op<'_>, ty: &TensorType) -> Result<Expr, ProgramError> {
     let size = i64::try_from(ty.dtype.size()).map(DimExpr::constant).unwrap_or_default();
     let bytes = ty.dims.iter().try_fold(size, |bytes, dim| bytes.mul(&dim.extent));
-    bytes.map(|bytes| number_or_text(&bytes)).ok_or_else(|| wrong(op, "its size is too complex an expression"))
-}
-
-fn number_or_text(expression: &DimExpr) -> Expr {
-    match expression.as_constant().and_then(|number| u64::try_from(number).ok()) {
-        Some(number) => Expr::Number(number),
-        None => Expr::Text(expression.to_string()),
-    }
+    bytes.map(|bytes| Expr::from(&bytes)).ok_or_else(|| wrong(op, "its size is too complex an expression"))
 }
 
 /// Names of the model's nodes: the attribute, which survives where locations do not, or else the location.
@@ -120,7 +113,7 @@ impl Reader<'_> {
     fn slot(&mut self, name: String, tensor: &TensorType) -> TensorSlot {
         let mut slot = TensorSlot::new(name, tensor.dtype, &tensor.capacities().unwrap_or_default());
         if tensor.known_shape().is_none() {
-            slot.extents = Some(tensor.dims.iter().map(|dim| number_or_text(&dim.extent)).collect());
+            slot.extents = Some(tensor.dims.iter().map(|dim| Expr::from(&dim.extent)).collect());
             for symbol in tensor.dims.iter().flat_map(|dim| dim.extent.symbols()) {
                 if !self.plan.extents.contains(&symbol) {
                     self.plan.extents.push(symbol);

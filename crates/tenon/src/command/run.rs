@@ -67,6 +67,9 @@ struct Machine {
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
     launches: usize,
+    /// The sizes that the bucket left open, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    extents: BTreeMap<String, i64>,
     constant_inputs: Vec<String>,
     compile_seconds: f64,
     run_seconds: f64,
@@ -123,6 +126,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             device: device_name,
             seed: (arguments.device == DeviceName::Simulator).then_some(seed),
             launches: result.launches,
+            extents: result.extents.clone(),
             constant_inputs: source.constant_inputs.clone(),
             compile_seconds: compiled.as_secs_f64(),
             run_seconds: ran.as_secs_f64(),

@@ -49,6 +49,26 @@ fn a_model_runs_through_the_driver_and_gives_the_right_numbers() {
 }
 
 #[test]
+fn sizes_known_at_launch_reach_the_kernels() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recipe, out) = (write(&folder, "padded.toml", run::PADDED), file(&folder, "out"));
+    let (model, weights) = (testdata("command/mlp.mlir"), mlp_weights(&folder));
+    let given = format!("x={}", write_npy(&folder, "x.npy", &Tensor::from_f32(vec![2, 3], &X).unwrap()));
+    let arguments =
+        ["run", &model, "--recipe", &recipe, "--weights", &weights, "--input", &given, "--device", "cuda", "-o", &out];
+    let (outcome, calls) = on_driver("", &arguments);
+    assert!(outcome.done().contains("bucket batch=4"), "{}", outcome.stdout);
+    // The input has room for four rows, and two are given: only these are uploaded.
+    assert!(calls.contains("cuMemAlloc_v2 bytes=48 -> 0") && calls.contains("bytes=24 -> 0"), "{calls}");
+    assert!(!calls.contains("WRONG"), "{calls}");
+    let result = tenon_tensor::read_npy(file(&folder, "out/probabilities.npy")).unwrap();
+    assert_eq!(result.shape(), [2, 4]);
+    for (actual, expected) in result.to_f64_vec().unwrap().iter().zip(run::expected(&X)) {
+        assert!((actual - expected).abs() < 1e-6, "{actual} instead of {expected}");
+    }
+}
+
+#[test]
 fn the_model_that_ships_gives_the_same_bits_as_on_the_simulator() {
     let folder = tempfile::tempdir().unwrap();
     let model = testdata("models/ppocrv6_det_tiny/model.onnx");

@@ -45,12 +45,13 @@ fn the_bucket_of_the_inputs_runs_and_gives_the_right_numbers() {
     assert!(value["counters"]["lane_instructions"].as_u64().unwrap() > 0);
 }
 
+/// A recipe of `command/mlp.mlir` that pads.
+pub(crate) const PADDED: &str = "recipe = 1\nname = 'padded'\n[semantic.dims]\nbatch = { allowed = [4, 16], between = 'pad' }\n[semantic.inputs.x]\ndims = ['batch', 3]\n";
+
 #[test]
 fn a_padded_bucket_holds_every_smaller_request() {
     let folder = tempfile::tempdir().unwrap();
-    let recipe = file(&folder, "padded.toml");
-    let text = "recipe = 1\nname = 'padded'\n[semantic.dims]\nbatch = { allowed = [4, 16], between = 'pad' }\n[semantic.inputs.x]\ndims = ['batch', 3]\n";
-    std::fs::write(&recipe, text).unwrap();
+    let recipe = write(&folder, "padded.toml", PADDED);
     let (model, weights, out) = (testdata("command/mlp.mlir"), mlp_weights(&folder), file(&folder, "out"));
     let run =
         |given: &str| tenon(&["run", &model, "--recipe", &recipe, "--weights", &weights, "--input", given, "-o", &out]);
@@ -65,6 +66,11 @@ fn a_padded_bucket_holds_every_smaller_request() {
             assert!((actual - expected).abs() < 1e-6, "{rows}: {actual} instead of {expected}");
         }
     }
+    let given =
+        format!("x={}", write_npy(&folder, "x.npy", &Tensor::zeros(tenon_tensor::DType::F32, vec![3, 3]).unwrap()));
+    let json = tenon(&["run", &model, "--recipe", &recipe, "--weights", &weights, "--input", &given, "--json"]);
+    let value: serde_json::Value = serde_json::from_str(json.done()).unwrap();
+    assert_eq!(value["extents"], serde_json::json!({"batch": 3}));
     let large = Tensor::zeros(tenon_tensor::DType::F32, vec![17, 3]).unwrap();
     run(&format!("x={}", write_npy(&folder, "x.npy", &large))).refused("E0034");
 }
