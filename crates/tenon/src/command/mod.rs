@@ -3,8 +3,8 @@
 //! One file a command: its arguments, what it does, what it prints. Exit status: 0 done, 1 refused, 2 wrong usage.
 
 mod arguments;
-mod device;
 mod conformance;
+mod device;
 mod errors;
 mod explain;
 mod later;

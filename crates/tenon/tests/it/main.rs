@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod basics;
+mod conformance;
 #[cfg(feature = "cuda")]
 mod cuda;
-mod conformance;
 mod golden;
 mod hostile;
 mod lower;
