@@ -332,3 +332,31 @@ fn scans_scatters_and_selections() {
         });
     }
 }
+
+#[test]
+fn interpolation() {
+    for (mode, coordinates) in [
+        (ResizeMode::Nearest, CoordinateMode::Asymmetric),
+        (ResizeMode::Nearest, CoordinateMode::HalfPixel),
+        (ResizeMode::Linear, CoordinateMode::HalfPixel),
+        (ResizeMode::Linear, CoordinateMode::AlignCorners),
+        (ResizeMode::Cubic, CoordinateMode::PytorchHalfPixel),
+    ] {
+        for (size, scale) in [("2*s", 2.0), ("3*s+1", 1.0)] {
+            check("map", &[named(F32, &["b", "s"])], 2e-6, SMALL, &|at, v, dim| {
+                let resize = Resize {
+                    mode,
+                    coordinates,
+                    rounding: ResizeRounding::Floor,
+                    sizes: vec![dim("b"), dim(size)],
+                    scales: (scale != 1.0).then(|| vec![1.0, scale]),
+                    cubic_coefficient: -0.75,
+                    exclude_outside: false,
+                    region: None,
+                    extrapolation_value: 0.0,
+                };
+                vec![op(at, resize, v)]
+            });
+        }
+    }
+}

@@ -38,7 +38,7 @@ fn check(model: &Path, inputs: &[(String, PathBuf)], expected: &[(String, Tensor
     }
     tenon(&arguments).done();
     for (name, expected) in expected {
-        let actual = tenon_tensor::read_npy(Path::new(&out).join(format!("{name}.npy"))).unwrap();
+        let actual = tenon_tensor::read_npy(Path::new(&out).join(format!("{}.npy", name.replace(':', "_")))).unwrap();
         let excess = excess(&actual, expected, relative);
         assert!(
             excess <= absolute,
@@ -87,6 +87,18 @@ fn recorded(name: &str, inputs: &[&str], outputs: &[&str], absolute: f64, relati
 #[test]
 fn mtcnn_pnet() {
     recorded("mtcnn_pnet", &["input_1"], &["conv2d_4", "softmax"], 1e-5, 1e-4);
+}
+
+#[test]
+fn swift_f0() {
+    // Pitch in hertz, of frames that are some hundred samples long.
+    recorded("swift_f0", &["audio", "fmin", "fmax"], &["pitch", "confidence"], 1e-5, 1e-6);
+}
+
+#[test]
+fn basic_pitch() {
+    let outputs = ["StatefulPartitionedCall:2", "StatefulPartitionedCall:1", "StatefulPartitionedCall:0"];
+    recorded("basic_pitch_nmp", &["serving_default_input_2:0"], &outputs, 5e-5, 1e-4);
 }
 
 /// Names of the inputs and outputs of the decoders: text, and a cache for each layer.

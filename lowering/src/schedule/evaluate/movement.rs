@@ -312,12 +312,6 @@ impl Place {
     }
 }
 
-/// Clamps an i32 to [low, high].
-pub(super) fn clamp<'m>(scalar: Scalar<'m>, value: Value<'m>, low: i32, high: i32) -> Result<Value<'m>, LoweringError> {
-    let value = scalar.op("arith.maxsi", &[value, scalar.i32(low)?])?;
-    Ok(scalar.op("arith.minsi", &[value, scalar.i32(high)?])?)
-}
-
 /// value mod constant in [0, constant), for a value of any sign.
 fn floor_modulo<'m>(scalar: Scalar<'m>, value: Value<'m>, constant: Value<'m>) -> Result<Value<'m>, LoweringError> {
     let remainder = scalar.op("arith.remsi", &[value, constant])?;

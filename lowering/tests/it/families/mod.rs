@@ -1,5 +1,6 @@
 //! Families of kernels, one file a family: every option and element type through PTX on the simulator, against the reference interpreter.
 
+mod resize;
 mod scan;
 mod scatter;
 mod top_k;
