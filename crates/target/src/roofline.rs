@@ -168,7 +168,6 @@ mod tests {
             ("h100-sxm5", Unit::Tensor(F8), 1979.0),
             ("h100-pcie", Unit::F32, 51.2),
             ("h100-pcie", Unit::Tensor(F16), 756.0),
-            ("h100-sxm5", Unit::Tensor(F64), 67.0),
             ("h200", Unit::Tensor(Tf32), 494.7),
             ("b200", Unit::F32, 75.0),
             ("b200", Unit::F64, 37.0),
