@@ -13,6 +13,7 @@ fn main() {
         .include(format!("{prefix}/include"))
         .include("cpp")
         .file("cpp/registry.cpp")
+        .file("cpp/upstream.cpp")
         .warnings(false)
         .compile("tenon_ir_registry");
 }

@@ -4,6 +4,7 @@
 //! outside tests, so that it starts within a second on a new machine. One subcommand, one file. A subcommand that is not
 //! known here is one of `tenon`'s and is handed on with its arguments, standard streams and exit status.
 
+mod bench;
 mod demo;
 mod error;
 mod npy;
@@ -23,13 +24,16 @@ use workspace::Workspace;
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND [ARGUMENTS]
 
-  setup [--ptxas] [--onnx-suite] [--check]
+  setup [--ptxas] [--onnx-suite] [--iree] [--check]
                    install what is missing: LLVM and MLIR 22, a C++ compiler
                    --ptxas       also ptxas and nvdisasm, into .venv
                    --onnx-suite  also onnx, onnxruntime and numpy, into .venv
+                   --iree        also IREE's compiler, into .venv
                    --check       install nothing, list what is there
   test [FILTER]    all tests of the workspace, or those whose name has FILTER in it
   bless [FILTER]   the same, accepting every changed golden file
+  bench --against iree [--repetitions N] [--json] [MODEL...]
+                   compile models with Tenon and with IREE in turn: time, peak memory, shares
   demo             lower and run a real model, compare with its recorded outputs
   help             this text
 
@@ -63,6 +67,7 @@ fn dispatch(arguments: &[OsString]) -> Result<()> {
         Some("setup") => setup::command(&workspace, rest),
         Some("test") => test::test(&workspace, rest),
         Some("bless") => test::bless(&workspace, rest),
+        Some("bench") => bench::command(&workspace, rest),
         Some("demo") => demo::command(&workspace, rest),
         Some("tenon") => tenon::delegate(&workspace, rest),
         _ => tenon::delegate(&workspace, arguments),

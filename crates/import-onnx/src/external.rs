@@ -1,7 +1,7 @@
 //! Tensor data that lies in files beside the model.
 //!
 //! A location is accepted when it is relative, climbs nowhere (`..`), and the file it names lies, symbolic links resolved, inside the
-//! model's folder. Each file is read once, however many tensors share it. The optional `checksum` is not verified.
+//! model's folder. Each file is opened once, however many tensors share it. The optional `checksum` is not verified.
 //!
 //! Source: ONNX, `TensorProto.external_data`.
 
@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use bytes::Bytes;
+use tenon_mapped_file::MappedFile;
 
 use crate::error::ImportError;
-use crate::file;
 use crate::proto::StringStringEntryProto;
 
-/// The folder of a model, and the files already read from it.
+/// The folder of a model, and the files already opened.
 pub(crate) struct ExternalData {
     folder: Option<PathBuf>,
     files: HashMap<PathBuf, Bytes>,
@@ -84,7 +84,7 @@ impl ExternalData {
         if let Some(data) = self.files.get(&path) {
             return Ok(data.clone());
         }
-        let data = file::read(&path).map_err(missing)?;
+        let data = MappedFile::open(&path).map_err(missing)?.bytes();
         self.files.insert(path, data.clone());
         Ok(data)
     }

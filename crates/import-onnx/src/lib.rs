@@ -5,7 +5,7 @@
 //! is untrusted: sizes are checked before anything is allocated, and nesting, messages and inlining are bounded.
 //!
 //! - `wire` bounds a file before it is decoded; `proto` holds the generated messages.
-//! - `tensor`, `external`, `file` read data; `value` reads declared types.
+//! - `tensor`, `external` read data; `value` reads declared types.
 //! - `build` and `function` make graphs; `graph` orders nodes; `node` hands out attributes.
 //!
 //! Then [`import_model`] turns the graph into a module of the graph dialect (`import`), each node by the importer of its operator (`ops`).
@@ -13,7 +13,6 @@
 mod build;
 mod error;
 mod external;
-mod file;
 mod function;
 mod graph;
 mod import;

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use bytes::Bytes;
 use prost::Message;
+use tenon_mapped_file::MappedFile;
 
 use crate::build::{Builder, Place};
 use crate::error::ImportError;
 use crate::external::ExternalData;
-use crate::file;
 use crate::function::{Functions, Scope};
 use crate::graph::Graph;
 use crate::opsets::Opsets;
@@ -42,9 +42,12 @@ impl Model {
     /// A file cannot be read, is damaged, or describes no graph.
     pub fn load(path: impl AsRef<Path>) -> Result<Model, ImportError> {
         let path = path.as_ref();
-        let data = file::read(path).map_err(|source| ImportError::Io { path: path.to_owned(), source })?;
+        let file = MappedFile::open(path).map_err(|source| ImportError::Io { path: path.to_owned(), source })?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Model::decode(data, Some(folder))
+        let model = Model::decode(file.bytes(), Some(folder));
+        // What was looked at is the structure, which the model now holds; of the weights at most the ends.
+        file.release();
+        model
     }
 
     /// Decodes a model. Without `folder`, external data is refused. Tensors share `data`.

@@ -10,11 +10,11 @@ use std::path::Path;
 
 use bytes::Bytes;
 use prost::Message;
+use tenon_mapped_file::MappedFile;
 use tenon_tensor::{DType, Tensor, byte_count, element_count};
 
 use crate::error::{ImportError, quoted};
 use crate::external::ExternalData;
-use crate::file;
 use crate::proto::TensorProto;
 use crate::proto::tensor_proto::{DataLocation, DataType};
 use crate::wire::{self, Kind};
@@ -60,7 +60,8 @@ pub(crate) fn element_type(code: i32) -> Result<DType, String> {
 /// The file cannot be read, is damaged, or holds a tensor of strings or other unsupported elements.
 pub fn read_tensor_pb(path: impl AsRef<Path>) -> Result<(String, Tensor), ImportError> {
     let path = path.as_ref();
-    let data = file::read(path).map_err(|source| ImportError::Io { path: path.to_owned(), source })?;
+    let file = MappedFile::open(path).map_err(|source| ImportError::Io { path: path.to_owned(), source })?;
+    let data = file.bytes();
     wire::check(&data, Kind::Tensor)?;
     let proto = TensorProto::decode(data).map_err(|error| ImportError::Decode { reason: error.to_string() })?;
     let name = proto.name().to_owned();

@@ -4,21 +4,25 @@ use std::sync::Once;
 use std::sync::{Arc, Mutex};
 
 use melior::dialect::DialectRegistry;
-use melior::utility::{register_all_dialects, register_all_llvm_translations, register_all_passes};
 use mlir_sys::{
-    MlirDialectRegistry, mlirModuleCreateEmpty, mlirModuleCreateParse, mlirModuleGetOperation, mlirOperationVerify,
+    MlirDialectRegistry, MlirStringRef, mlirModuleCreateEmpty, mlirModuleCreateParse, mlirModuleGetOperation,
+    mlirOperationVerify,
 };
 
 use crate::diagnostics::{self, Diagnostic, Sink};
 use crate::text::{check_text, string_ref};
-use crate::{Attribute, Context, IrError, Location, Module, Type};
+use crate::{Attribute, Bytecode, Context, IrError, Location, Module, Type};
 
 unsafe extern "C" {
+    /// Inserts the upstream dialects that Tenon uses, with their translations to LLVM IR; defined in `cpp/upstream.cpp`.
+    fn tenonInsertUpstreamDialects(registry: MlirDialectRegistry);
+    /// Makes the upstream passes that Tenon uses known by name; defined in `cpp/upstream.cpp`. To be called once.
+    fn tenonRegisterUpstreamPasses();
     /// Inserts every Tenon dialect whose crate is linked into the program; defined in `cpp/registry.cpp`.
     fn tenonInsertDialects(registry: MlirDialectRegistry);
 }
 
-/// Owner of an MLIR context with all upstream dialects and every Tenon dialect that is linked into the program.
+/// Owner of an MLIR context with the upstream dialects that Tenon uses and every Tenon dialect that is linked into the program.
 ///
 /// Not `Sync`: parallel work uses one session a thread.
 pub struct Session {
@@ -31,14 +35,18 @@ impl Session {
     /// A new context; threading inside MLIR is off.
     pub fn new() -> Session {
         static PASSES: Once = Once::new();
-        PASSES.call_once(register_all_passes);
+        // SAFETY: called once in the process.
+        PASSES.call_once(|| unsafe { tenonRegisterUpstreamPasses() });
         let registry = DialectRegistry::new();
-        register_all_dialects(&registry);
         // SAFETY: the registry is alive.
-        unsafe { tenonInsertDialects(registry.to_raw()) };
+        unsafe {
+            tenonInsertUpstreamDialects(registry.to_raw());
+            tenonInsertDialects(registry.to_raw());
+        }
         let context = melior::Context::new_with_registry(&registry, false);
-        register_all_llvm_translations(&context);
-        for dialect in ["builtin", "arith", "func", "gpu", "scf", "cf", "llvm", "nvvm", "math", "vector", "memref"] {
+        for dialect in
+            ["builtin", "arith", "func", "gpu", "scf", "cf", "llvm", "nvvm", "math", "vector", "memref", "ub"]
+        {
             context.get_or_load_dialect(dialect);
         }
         for dialect in ["graph", "flow", "hw"] {
@@ -89,6 +97,22 @@ impl Session {
             return Err(IrError::Verify { diagnostics: self.take_diagnostics() });
         }
         Ok(module)
+    }
+
+    /// A module with a copy of an operation of any session, read from its bytecode.
+    ///
+    /// # Errors
+    /// The operation uses values from outside of it.
+    pub fn read_bytecode(&self, bytecode: &Bytecode) -> Result<Module<'_>, IrError> {
+        self.take_diagnostics();
+        let source = MlirStringRef { data: bytecode.bytes().as_ptr().cast(), length: bytecode.bytes().len() };
+        // SAFETY: the context is alive. What MLIR has written itself is safe to read, though bytecode of unknown origin is not.
+        let raw = unsafe { mlirModuleCreateParse(self.context.to_raw(), source) };
+        if raw.ptr.is_null() {
+            return Err(IrError::Parse { what: "bytecode".to_owned(), diagnostics: self.take_diagnostics() });
+        }
+        // SAFETY: not null, owned by nobody else.
+        Ok(unsafe { Module::from_raw(self, raw) })
     }
 
     /// Parses a type.

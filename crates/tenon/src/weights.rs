@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
 use indexmap::IndexMap;
 use safetensors::{Dtype, SafeTensors};
+use tenon_mapped_file::MappedFile;
 use tenon_tensor::{DType, Tensor};
 
 use crate::{Diagnostic, Failure};
@@ -42,8 +42,7 @@ pub fn read_weights(path: &Path) -> Result<IndexMap<String, Tensor>, Failure> {
             .with_help("write the weights again as a safetensors file")
     };
     let unreadable = |error| Diagnostic::new("E0001", format!("{}: {error}", path.display()));
-    let data = std::fs::read(path).map_err(unreadable)?;
-    let data = Bytes::from(data);
+    let data = MappedFile::open(path).map_err(unreadable)?.bytes();
     let file = SafeTensors::deserialize(&data).map_err(|error| wrong(error.to_string()))?;
     let mut tensors = IndexMap::new();
     for (name, view) in file.tensors() {

@@ -3,6 +3,7 @@
 use tenon_ir::IrError;
 
 use crate::elementary::ElementaryError;
+use crate::expand::ExpandError;
 
 /// A kernel that does not become PTX.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -13,6 +14,9 @@ pub enum CodegenError {
     /// An elementary function does not exist for its type.
     #[error(transparent)]
     Elementary(#[from] ElementaryError),
+    /// The tile program cannot be expanded.
+    #[error(transparent)]
+    Expand(#[from] ExpandError),
     /// The kernel calls a function that is not there.
     #[error("kernel `@{kernel}` calls `{symbol}`, which nothing defines")]
     Unresolved {
@@ -32,6 +36,7 @@ impl CodegenError {
         match self {
             CodegenError::Ir(error) => error.code(),
             CodegenError::Elementary(error) => error.code(),
+            CodegenError::Expand(error) => error.code(),
             CodegenError::Unresolved { .. } => "E0520",
             CodegenError::Concatenate(_) => "E0521",
         }
@@ -42,6 +47,7 @@ impl CodegenError {
         match self {
             CodegenError::Ir(error) => error.help(),
             CodegenError::Elementary(error) => error.help(),
+            CodegenError::Expand(error) => error.help(),
             CodegenError::Unresolved { .. } => {
                 Some("use operations that have instructions of their own, or elementary functions on f32".to_owned())
             }

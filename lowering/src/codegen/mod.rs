@@ -4,15 +4,17 @@
 //! reassociated on the way: division and square root are correctly rounded, sums are not fused with products.
 
 mod error;
+mod parallel;
 mod ptx;
 
+use tenon_ir::Module;
 use tenon_ir::llvm::{LlvmModule, NvptxTarget};
-use tenon_ir::{Module, Session};
 
 use crate::elementary;
 
 pub use error::CodegenError;
-pub use ptx::concatenate_ptx;
+pub use parallel::{CompiledKernel, KernelTimes, compile_kernels, compile_tile_programs};
+pub use ptx::{concatenate_ptx, renamed};
 
 /// Upstream passes from the `gpu` stage to LLVM and NVVM operations. Lines of the model's files are kept by directives, without debug
 /// sections.
@@ -25,9 +27,7 @@ const TO_NVVM: &str = "builtin.module(\
 /// Takes a module of the `gpu` stage to the `nvvm` stage; elementary functions become their code.
 pub fn to_nvvm(module: &mut Module<'_>) -> Result<(), CodegenError> {
     elementary::replace(module)?;
-    module.run_pipeline(TO_NVVM)?;
-    module.verify()?;
-    Ok(())
+    Ok(module.run_pipeline(TO_NVVM)?)
 }
 
 /// LLVM IR of each kernel of a module of the `nvvm` stage, with its name, in the module's order.
@@ -54,53 +54,4 @@ pub fn emit_ptx(name: &str, module: &LlvmModule, target: &NvptxTarget) -> Result
         return Err(CodegenError::Unresolved { kernel: name.to_owned(), symbol });
     }
     Ok(ptx)
-}
-
-/// Names of kernels with their PTX.
-type Kernels = Vec<(String, String)>;
-
-/// PTX of each kernel of texts of the `gpu` stage, in order of texts, compiled by up to `threads` threads with a session each.
-pub fn compile_kernels(
-    texts: &[String],
-    target: &NvptxTarget,
-    threads: usize,
-) -> Result<Vec<(String, String)>, CodegenError> {
-    let threads = threads.clamp(1, texts.len().max(1));
-    // Thread `t` takes texts t, t + threads, …: which one compiles what does not depend on timing.
-    let compiled: Vec<Vec<(usize, Result<Kernels, CodegenError>)>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|first| {
-                scope.spawn(move || {
-                    let own = texts.iter().enumerate().skip(first).step_by(threads);
-                    own.map(|(index, text)| (index, compile(text, target))).collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
-            Ok(compiled) => compiled,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        workers.into_iter().map(join).collect()
-    });
-    let mut results: Vec<_> = compiled.into_iter().flatten().collect();
-    results.sort_by_key(|(index, _)| *index);
-    let mut all = Vec::new();
-    for (_, result) in results {
-        all.extend(result?);
-    }
-    Ok(all)
-}
-
-fn compile(text: &str, target: &NvptxTarget) -> Result<Kernels, CodegenError> {
-    let session = Session::new();
-    let mut module = session.parse_module(text, "gpu")?;
-    to_nvvm(&mut module)?;
-    let kernels = to_llvm(&module)?;
-    kernels
-        .into_iter()
-        .map(|(name, llvm)| {
-            let ptx = to_ptx(&name, llvm, target)?;
-            Ok((name, ptx))
-        })
-        .collect()
 }

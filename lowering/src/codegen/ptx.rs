@@ -84,6 +84,36 @@ fn unique_labels(body: &str, index: usize) -> String {
     body.replace("$L__", &format!("$L{index}__"))
 }
 
+/// The PTX of a kernel under another name: its entry, and the symbols that are called after it, its parameters and shared memory.
+pub fn renamed(ptx: &str, from: &str, to: &str) -> String {
+    if from == to || from.is_empty() {
+        return ptx.to_owned();
+    }
+    let is_identifier = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$');
+    let mut text = String::with_capacity(ptx.len() + ptx.len() / 64);
+    for line in ptx.split_inclusive('\n') {
+        // Names of files are the model's.
+        if line.trim_start().starts_with(".file") {
+            text.push_str(line);
+            continue;
+        }
+        let mut rest = line;
+        while let Some(start) = rest.find(from) {
+            let (before, found) = rest.split_at(start);
+            let after = &found[from.len()..];
+            let previous = before.chars().next_back().or_else(|| text.chars().next_back());
+            let begins = !previous.is_some_and(is_identifier);
+            let ends = !after.starts_with(is_identifier)
+                || ["_param_", "_shared"].iter().any(|suffix| after.starts_with(suffix));
+            text.push_str(before);
+            text.push_str(if begins && ends { to } else { from });
+            rest = after;
+        }
+        text.push_str(rest);
+    }
+    text
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -105,6 +135,17 @@ mod tests {
     fn targets_must_agree() {
         let b = A.replace("sm_80", "sm_90a");
         assert_eq!(concatenate_ptx(&[A.to_owned(), b]).unwrap_err().code(), "E0521");
+    }
+
+    #[test]
+    fn a_kernel_is_renamed_with_all_that_is_called_after_it() {
+        let text = ".extern .shared .align 16 .b8 k1_shared[];\n.visible .entry k1(\n\t.param .u64 k1_param_0\n)\n{\n\
+                    \tld.param.b64 %rd1, [k1_param_0];\n\tmov.b32 %k1x, k10;\n\tmov.u32 %r1, k1_shared;\n}\n\t.file 1 \"k1\"\n";
+        let expected = ".extern .shared .align 16 .b8 other_shared[];\n.visible .entry other(\n\t.param .u64 other_param_0\n)\n{\n\
+                        \tld.param.b64 %rd1, [other_param_0];\n\tmov.b32 %k1x, k10;\n\tmov.u32 %r1, other_shared;\n}\n\t.file 1 \"k1\"\n";
+        assert_eq!(renamed(text, "k1", "other"), expected);
+        assert_eq!(renamed("k1k1 k1_k1 xk1", "k1", "y"), "k1k1 k1_k1 xk1");
+        assert_eq!(renamed(text, "k1", "k1"), text);
     }
 
     #[test]

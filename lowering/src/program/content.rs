@@ -5,6 +5,12 @@ use std::fmt::Write;
 
 use tenon_ir::{Op, Value};
 
+/// A text that is equal for two tile programs (`hw.kernel`) of one session exactly if they are the same apart from their names and from the
+/// model's nodes that they come from.
+pub fn tile_program_key(kernel: Op<'_>) -> String {
+    content_key(kernel, &["sym_name", "source_nodes"])
+}
+
 /// A text that is equal for two operations of one session exactly if they, and all that is inside them, do the same: same operations,
 /// attributes, types and flow of values. Attributes of `op` itself named in `ignored`, which values its operands are, and all locations, do
 /// not count.

@@ -8,7 +8,7 @@ use tenon_ir::{Builder, Location, Op};
 use tenon_target::Target;
 
 use crate::LoweringError;
-use crate::program::content::content_key;
+use crate::program::content::{content_key, tile_program_key};
 use crate::schedule::lower_kernel;
 
 /// How many kernels there are of what.
@@ -53,7 +53,7 @@ impl KernelCache {
         let name = self.free_name(&kernel.string("sym_name").unwrap_or_default());
         let scheduled = lower_kernel(kernel, at.with_location(local(kernel.location(), at)), &name, target)?;
         // Different graphs may give one tile program, such as shapes that differ by ones.
-        let program = content_key(scheduled.op, &["sym_name", "source_nodes"]);
+        let program = tile_program_key(scheduled.op);
         let name = match self.by_program.get(&program) {
             Some(name) => {
                 scheduled.op.erase()?;

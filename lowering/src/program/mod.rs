@@ -25,6 +25,7 @@ use tenon_ir::{Builder, Module, Session};
 use tenon_target::Target;
 use tenon_tensor::Tensor;
 
+pub use content::tile_program_key;
 pub use error::ProgramError;
 pub use kernels::Sharing;
 pub use memory::{ALIGNMENT, Lifetime, MemoryPlan, plan_memory};

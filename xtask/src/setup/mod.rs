@@ -12,7 +12,7 @@ use crate::output;
 use crate::tools::Tool;
 use crate::workspace::Workspace;
 use packages::Host;
-use python::Set;
+pub use python::Set;
 use std::ffi::OsString;
 
 /// What the command line asks for.
@@ -30,9 +30,10 @@ impl Options {
                 Some("--check") => options.check = true,
                 Some("--ptxas") => options.sets.push(Set::Ptxas),
                 Some("--onnx-suite") => options.sets.push(Set::OnnxSuite),
+                Some("--iree") => options.sets.push(Set::Iree),
                 _ => {
                     return Err(Error::Usage(format!(
-                        "setup does not know `{}`: it takes --ptxas, --onnx-suite and --check",
+                        "setup does not know `{}`: it takes --ptxas, --onnx-suite, --iree and --check",
                         argument.display()
                     )));
                 }
@@ -53,6 +54,11 @@ pub fn command(workspace: &Workspace, arguments: &[OsString]) -> Result<()> {
         python::ensure(workspace, *set)?;
     }
     check(workspace, &options)
+}
+
+/// Installs a group of Python packages into the checkout's virtual environment; silent when all are there.
+pub fn install(workspace: &Workspace, set: Set) -> Result<()> {
+    python::ensure(workspace, set)
 }
 
 /// Installs the Debian packages that are missing; silent when none is.

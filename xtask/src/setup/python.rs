@@ -14,17 +14,20 @@ pub enum Set {
     Ptxas,
     /// ONNX with its backend test suite, and ONNX Runtime to compare with.
     OnnxSuite,
+    /// IREE's compiler and its ONNX importer, to compare with.
+    Iree,
 }
 
 impl Set {
     /// Every set.
-    pub const ALL: [Set; 2] = [Set::Ptxas, Set::OnnxSuite];
+    pub const ALL: [Set; 3] = [Set::Ptxas, Set::OnnxSuite, Set::Iree];
 
     /// The flag of `setup` that asks for the set.
     pub fn flag(self) -> &'static str {
         match self {
             Set::Ptxas => "--ptxas",
             Set::OnnxSuite => "--onnx-suite",
+            Set::Iree => "--iree",
         }
     }
 
@@ -35,6 +38,7 @@ impl Set {
         match self {
             Set::Ptxas => &["nvidia-cuda-nvcc-cu12==12.9.86", "nvidia-cuda-nvdisasm==13.5.37"],
             Set::OnnxSuite => &["onnx==1.23.2", "onnxruntime==1.32.0", "numpy"],
+            Set::Iree => &["iree-base-compiler==3.13.0", "onnx==1.23.2", "numpy"],
         }
     }
 }

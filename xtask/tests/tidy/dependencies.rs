@@ -11,6 +11,7 @@ use std::process::Command;
 /// names itself; cargo refuses cycles. Dependencies of tests alone are free, but for [`NOBODY_USES`] and [`ALONE`].
 const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/tensor", &[]),
+    ("crates/mapped-file", &[]),
     ("crates/ptx-sim", &[]),
     ("crates/layout", &[]),
     ("crates/dialect-build", &[]),
@@ -19,7 +20,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/ir", &["crates/tensor"]),
     ("dialects/*", &["crates/tensor", "crates/layout", "crates/dialect-build", "crates/ir", "dialects/*"]),
     ("crates/reference", &["crates/tensor", "crates/ir", "dialects/*"]),
-    ("crates/import-*", &["crates/tensor", "crates/ir", "crates/recipe", "crates/reference", "dialects/*"]),
+    (
+        "crates/import-*",
+        &["crates/mapped-file", "crates/tensor", "crates/ir", "crates/recipe", "crates/reference", "dialects/*"],
+    ),
     (
         "passes/*",
         &[

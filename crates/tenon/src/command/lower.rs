@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// List the stages
     #[arg(long)]
     list: bool,
-    /// Print how long stages and passes took, on standard error
+    /// Print how long stages, passes and kernels took, on standard error
     #[arg(long)]
     timings: bool,
     /// Print what passes counted, on standard error
@@ -128,8 +128,18 @@ fn report(arguments: &Arguments, driver: &Driver<'_, '_>, output: &Output) -> Re
             verify_milliseconds: f64,
         }
         #[derive(Serialize)]
+        struct Kernels<'r> {
+            kernel: &'r str,
+            target: &'static str,
+            gpu_milliseconds: f64,
+            nvvm_milliseconds: f64,
+            llvm_milliseconds: f64,
+            ptx_milliseconds: f64,
+        }
+        #[derive(Serialize)]
         struct Machine<'r> {
             stages: Vec<Times<'r>>,
+            kernels: Vec<Kernels<'r>>,
             passes: Vec<Passes>,
             statistics: &'r [(&'static str, &'static str, u64)],
             remarks: &'r [Remark],
@@ -145,8 +155,17 @@ fn report(arguments: &Arguments, driver: &Driver<'_, '_>, output: &Output) -> Re
             run_milliseconds: milliseconds(timing.run),
             verify_milliseconds: milliseconds(timing.verify),
         });
+        let kernels = driver.kernel_times().iter().map(|kernel| Kernels {
+            kernel: &kernel.name,
+            target: kernel.target,
+            gpu_milliseconds: milliseconds(kernel.times.gpu),
+            nvvm_milliseconds: milliseconds(kernel.times.nvvm),
+            llvm_milliseconds: milliseconds(kernel.times.llvm),
+            ptx_milliseconds: milliseconds(kernel.times.ptx),
+        });
         let machine = Machine {
             stages: stages.collect(),
+            kernels: kernels.collect(),
             passes: passes.collect(),
             statistics: &report.counters,
             remarks: &report.remarks,
@@ -173,6 +192,23 @@ fn report(arguments: &Arguments, driver: &Driver<'_, '_>, output: &Output) -> Re
             })
             .collect();
         eprint!("{}", aligned(&["pass", "ms", "verify ms"], &passes));
+        let mut kernels: Vec<_> = driver.kernel_times().iter().collect();
+        kernels.sort_by_key(|kernel| std::cmp::Reverse(kernel.times.total()));
+        let kernels: Vec<_> = kernels
+            .iter()
+            .map(|kernel| {
+                let times = kernel.times;
+                let mut row = vec![kernel.name.clone()];
+                row.extend(
+                    [times.gpu, times.nvvm, times.llvm, times.ptx].map(|time| format!("{:.1}", milliseconds(time))),
+                );
+                row.push(kernel.target.to_owned());
+                row
+            })
+            .collect();
+        if !kernels.is_empty() {
+            eprint!("{}", aligned(&["kernel", "gpu ms", "nvvm ms", "llvm ms", "ptx ms", ""], &kernels));
+        }
     }
     if arguments.statistics {
         let row = |(pass, counter, value): &(&str, &str, u64)| {

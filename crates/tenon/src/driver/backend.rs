@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tenon_ir::llvm::{LlvmModule, NvptxTarget};
 use tenon_ir::{Module, Session};
 use tenon_lowering::codegen::{concatenate_ptx, emit_ptx, to_llvm, to_nvvm};
-use tenon_lowering::expand::{KernelInfo, TargetInfo, expand_kernel};
+use tenon_lowering::expand::{TargetInfo, expand_kernel};
 use tenon_lowering::program::lower_program;
 use tenon_target::{KernelFigures, Nvdisasm, Ptxas, Sass, Target};
 use tenon_tensor::Tensor;
@@ -29,7 +29,7 @@ pub(crate) fn nvptx(target: &Target) -> NvptxTarget {
     }
 }
 
-fn target_info(target: &Target) -> TargetInfo {
+pub(super) fn target_info(target: &Target) -> TargetInfo {
     TargetInfo::of(target.architecture)
 }
 
@@ -57,22 +57,6 @@ fn to_gpu<'s>(session: &'s Session, module: &Module<'_>, target: &Target) -> Res
     }
     gpu.verify()?;
     Ok(gpu)
-}
-
-/// Stage `hw` to `gpu`: a module of its own for each kernel, as text, so that threads can take them.
-pub(super) fn gpu_texts(
-    session: &Session,
-    module: &Module<'_>,
-    target: &Target,
-) -> Result<(Vec<String>, Vec<KernelInfo>), Failure> {
-    let mut texts = Vec::new();
-    let mut infos = Vec::new();
-    for kernel in module.body().ops().into_iter().filter(|op| op.is("hw.kernel")) {
-        let gpu = session.new_module(session.context().unknown_location())?;
-        infos.push(expand_kernel(kernel, &gpu, &target_info(target))?);
-        texts.push(gpu.print(tenon_ir::PrintOptions { locations: true, generic: false }));
-    }
-    Ok((texts, infos))
 }
 
 /// One stage after `hw`.

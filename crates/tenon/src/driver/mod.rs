@@ -10,6 +10,7 @@
 mod backend;
 mod bucket;
 mod dump;
+mod kernels;
 mod program;
 mod source;
 
@@ -23,6 +24,7 @@ use tenon_target::Target;
 use tenon_tensor::Tensor;
 
 pub use dump::{Dump, Header, write_file};
+pub use kernels::KernelTime;
 pub use program::Program;
 pub use source::Source;
 
@@ -69,7 +71,8 @@ pub(crate) struct Unit<'s> {
     pub(crate) literals: Vec<(String, Tensor)>,
 }
 
-/// Time that a stage took, with its dumps left out.
+/// Time that a stage took, with its dumps left out; of the stages from `gpu` to `ptx`, where kernels are compiled side by side, the sum over
+/// kernels.
 #[derive(Debug, Clone)]
 pub struct StageTime {
     /// The stage.
@@ -92,6 +95,7 @@ pub struct Driver<'s, 'o> {
     runner: Runner<'o>,
     times: Vec<StageTime>,
     notes: Vec<String>,
+    library: kernels::Library,
     progress: Option<Box<Progress<'o>>>,
 }
 
@@ -102,7 +106,15 @@ impl<'s, 'o> Driver<'s, 'o> {
     /// The request names a pass that does not exist or cannot be disabled.
     pub fn new(session: &'s Session, request: &'o Request) -> Result<Self, Failure> {
         let runner = Runner::new(request.passes.clone(), &passes::names())?;
-        Ok(Driver { session, request, runner, times: Vec::new(), notes: Vec::new(), progress: None })
+        Ok(Driver {
+            session,
+            request,
+            runner,
+            times: Vec::new(),
+            notes: Vec::new(),
+            library: Default::default(),
+            progress: None,
+        })
     }
 
     /// Hands the dumps before and after passes to a function.
@@ -130,6 +142,11 @@ impl<'s, 'o> Driver<'s, 'o> {
         &self.times
     }
 
+    /// Times of the kernels that were compiled side by side, one entry a compilation.
+    pub fn kernel_times(&self) -> &[KernelTime] {
+        self.library.times()
+    }
+
     /// Remarks of the driver itself: stages that were left out, and why.
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -155,8 +172,11 @@ impl<'s, 'o> Driver<'s, 'o> {
             return Err(Diagnostic::new("E0006", message).with_help(help).into());
         }
         let unit = self.unit(source)?;
+        let between = |stage: &Stage| (Stage::Gpu..Stage::Ptx).contains(stage);
+        let direct = *last >= Stage::Ptx && !wanted.iter().any(between);
         self.visit(
             unit,
+            direct,
             &mut |driver, unit| {
                 if wanted.contains(&unit.stage) {
                     sink(driver.dump(unit)?)?;
@@ -180,6 +200,7 @@ impl<'s, 'o> Driver<'s, 'o> {
         let unit = self.unit(source)?;
         self.visit(
             unit,
+            false,
             &mut |_, unit| {
                 if let (true, Content::Module(module)) = (unit.stage == stage, &unit.content) {
                     modules.push((unit.bucket.clone(), module.duplicate()));
@@ -210,10 +231,12 @@ impl<'s, 'o> Driver<'s, 'o> {
         })
     }
 
-    /// Depth first: `visit` sees each unit and says whether to go on from it.
+    /// Depth first: `visit` sees each unit and says whether to go on from it. With `direct`, stages between `hw` and `ptx` are not made for a
+    /// whole module, but kernel by kernel.
     fn visit(
         &mut self,
         unit: Unit<'s>,
+        direct: bool,
         visit: &mut dyn FnMut(&mut Self, &Unit<'s>) -> Result<bool, Failure>,
         tools_optional: bool,
     ) -> Result<(), Failure> {
@@ -223,7 +246,7 @@ impl<'s, 'o> Driver<'s, 'o> {
                 continue;
             }
             let is_ptx = unit.stage == Stage::Ptx;
-            match self.advance(unit) {
+            match self.advance(unit, direct) {
                 Ok(units) => pending.extend(units.into_iter().rev()),
                 Err(Failure(diagnostics)) if is_ptx && tools_optional && diagnostics.iter().all(is_missing_tool) => {
                     let reasons: Vec<_> = diagnostics.iter().map(|d| format!("{} ({})", d.message, d.code)).collect();
@@ -239,7 +262,7 @@ impl<'s, 'o> Driver<'s, 'o> {
     }
 
     /// The unit at the next stage: several where a stage makes one for each bucket or target.
-    fn advance(&mut self, unit: Unit<'s>) -> Result<Vec<Unit<'s>>, Failure> {
+    fn advance(&mut self, unit: Unit<'s>, direct: bool) -> Result<Vec<Unit<'s>>, Failure> {
         let Some(next) = unit.stage.next() else { return Ok(Vec::new()) };
         let Unit { content, bucket, target, literals, .. } = unit;
         match (next, content) {
@@ -274,6 +297,11 @@ impl<'s, 'o> Driver<'s, 'o> {
                 }
                 Ok(units)
             }
+            (Stage::Gpu, Content::Module(module)) if direct => {
+                let target = target.unwrap_or(self.request.targets[0]);
+                let content = Content::Text(self.ptx(&module, &bucket, target)?.ptx);
+                Ok(vec![Unit { stage: Stage::Ptx, content, bucket, target: Some(target), literals }])
+            }
             (_, content) => {
                 let target = target.unwrap_or(self.request.targets[0]);
                 let content = self.timed(next, &bucket, Some(target), |driver| {
@@ -281,6 +309,33 @@ impl<'s, 'o> Driver<'s, 'o> {
                 })?;
                 Ok(vec![Unit { stage: next, content, bucket, target: Some(target), literals }])
             }
+        }
+    }
+
+    /// PTX of a module of stage `hw`, kernel by kernel.
+    fn ptx(
+        &mut self,
+        module: &Module<'_>,
+        bucket: &Option<String>,
+        target: &'static Target,
+    ) -> Result<kernels::Compiled, Failure> {
+        self.tell(Stage::Ptx, bucket, Some(target));
+        let compiled = self.library.compile(self.session, module, target, self.request.threads)?;
+        let times = compiled.times;
+        for (stage, time) in
+            [(Stage::Gpu, times.gpu), (Stage::Nvvm, times.nvvm), (Stage::Llvm, times.llvm), (Stage::Ptx, times.ptx)]
+        {
+            self.times.push(StageTime { stage, bucket: bucket.clone(), target: Some(target.name()), time });
+        }
+        Ok(compiled)
+    }
+
+    /// Says what is done next.
+    fn tell(&mut self, stage: Stage, bucket: &Option<String>, target: Option<&'static Target>) {
+        if let Some(progress) = &mut self.progress {
+            let place =
+                [bucket.as_deref(), target.map(Target::name)].into_iter().flatten().map(|part| format!(" {part}"));
+            progress(&format!("{stage}{}", place.collect::<String>()));
         }
     }
 
@@ -303,11 +358,8 @@ impl<'s, 'o> Driver<'s, 'o> {
         target: Option<&'static Target>,
         run: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        self.tell(stage, bucket, target);
         let target = target.map(Target::name);
-        if let Some(progress) = &mut self.progress {
-            let place = [bucket.as_deref(), target].into_iter().flatten().map(|part| format!(" {part}"));
-            progress(&format!("{stage}{}", place.collect::<String>()));
-        }
         let start = Instant::now();
         let result = run(self)?;
         self.times.push(StageTime { stage, bucket: bucket.clone(), target, time: start.elapsed() });

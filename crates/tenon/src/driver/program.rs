@@ -2,13 +2,12 @@
 
 use indexmap::IndexMap;
 use tenon_ir::Module;
-use tenon_lowering::codegen::{compile_kernels, concatenate_ptx};
 use tenon_lowering::program::launch_plan;
 use tenon_runtime::{Executable, LaunchPlan};
 use tenon_target::Target;
 use tenon_tensor::Tensor;
 
-use crate::driver::{Content, Driver, Source, Unit, backend};
+use crate::driver::{Content, Driver, Source, Unit};
 use crate::stage::Stage;
 use crate::{Diagnostic, Failure};
 
@@ -70,6 +69,7 @@ impl<'s> Driver<'s, '_> {
         let unit = self.unit(source)?;
         self.visit(
             unit,
+            false,
             &mut |driver, unit| {
                 if let Content::Module(module) = &unit.content {
                     match unit.stage {
@@ -97,15 +97,9 @@ impl<'s> Driver<'s, '_> {
         kernels: Vec<GraphKernel>,
     ) -> Result<Program, Failure> {
         let bucket = unit.bucket.clone();
-        let (texts, infos) =
-            self.timed(Stage::Gpu, &bucket, Some(target), |driver| backend::gpu_texts(driver.session, module, target))?;
-        let plan = launch_plan(module, &infos)?;
-        let threads = self.request.threads;
-        let ptx = self.timed(Stage::Ptx, &bucket, Some(target), |_| {
-            let compiled = compile_kernels(&texts, &backend::nvptx(target), threads)?;
-            let texts: Vec<_> = compiled.into_iter().map(|(_, ptx)| ptx).collect();
-            Ok(concatenate_ptx(&texts)?)
-        })?;
+        let compiled = self.ptx(module, &bucket, target)?;
+        let plan = launch_plan(module, &compiled.infos)?;
+        let ptx = compiled.ptx;
         Ok(Program { bucket, target, plan, ptx, literals: unit.literals.clone(), kernels })
     }
 }
