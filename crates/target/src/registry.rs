@@ -17,10 +17,10 @@ macro_rules! embedded {
 
 /// From the oldest to the newest.
 const ARCHITECTURES: &[Description] =
-    embedded!("architectures": "sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a");
+    embedded!("architectures": "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a");
 
 const GPUS: &[Description] = embedded!("gpus":
-    "v100", "t4", "a100-sxm4-40gb", "a100-sxm4-80gb", "l40s", "h100-sxm5", "h100-pcie", "h200", "b200", "rtx-5090");
+    "v100", "t4", "a100-sxm4-40gb", "a100-sxm4-80gb", "rtx-3090", "l40s", "h100-sxm5", "h100-pcie", "h200", "b200", "rtx-5090");
 
 /// Where no target is named.
 pub(crate) const DEFAULT_TARGET: &str = "a100-sxm4-80gb";
