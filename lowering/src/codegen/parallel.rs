@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tenon_ir::llvm::NvptxTarget;
+use tenon_ir::llvm::{LlvmModule, NvptxTarget};
 use tenon_ir::{Bytecode, IrError, Module, Pipeline, Session};
 
 use super::{CodegenError, TO_NVVM, emit_ptx, to_llvm};
@@ -87,6 +87,8 @@ impl<'s> Worker<'s> {
         for (name, mut llvm) in kernels {
             let start = Instant::now();
             llvm.optimize(target)?;
+            // As a dump of this stage is read: the order of uses decides among equal choices of the code generator.
+            let llvm = LlvmModule::parse(&llvm.to_string())?;
             times.llvm += start.elapsed();
             let start = Instant::now();
             let ptx = emit_ptx(&name, &llvm, target)?;

@@ -7,6 +7,7 @@ mod conformance;
 mod cuda;
 mod golden;
 mod hostile;
+mod kernels;
 mod lower;
 mod models;
 mod run;
