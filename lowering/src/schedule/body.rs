@@ -64,6 +64,11 @@ impl Shape {
     }
 }
 
+/// Number of a dimension that may be counted from the end.
+pub fn axis(axis: i64, rank: usize) -> usize {
+    (if axis < 0 { axis + rank as i64 } else { axis }) as usize
+}
+
 /// Row-major strides.
 pub fn strides(sizes: &[Size]) -> Vec<Size> {
     let mut strides = vec![Size::fixed(1); sizes.len()];
@@ -160,6 +165,22 @@ impl Body {
             return Err(wrong("it yields nothing"));
         }
         Ok(Body { name, family: kernel.string("family").unwrap_or_default(), inputs, nodes, outputs, extents })
+    }
+
+    /// The one operator that a kernel of a family is built around, by its place, with whatever `find` gives for it.
+    ///
+    /// # Errors
+    /// The body has none of the kind, or several.
+    pub fn anchor<'b, T>(&'b self, find: impl Fn(&'b Node) -> Option<T>) -> Result<(usize, T), LoweringError> {
+        let mut found = self.nodes.iter().enumerate().filter_map(|(index, node)| Some((index, find(node)?)));
+        match (found.next(), found.count()) {
+            (Some(anchor), 0) => Ok(anchor),
+            (first, more) => {
+                let count = usize::from(first.is_some()) + more;
+                Err(self
+                    .error(format!("a kernel of family `{}` must hold one such operator, not {count}", self.family)))
+            }
+        }
     }
 
     /// Type of a value.

@@ -43,11 +43,11 @@ impl KernelShape {
     }
 }
 
-/// Parts of `part` elements that hold `size`, at least one.
+/// Parts of `part` elements that hold `size`. A launch of no blocks does nothing.
 fn parts(size: Size, part: u32, body: &Body) -> Result<DimExpr, LoweringError> {
     let part = i64::from(part.max(1));
     let sum = size.expression(&body.extents)?.add(&DimExpr::constant(part - 1));
-    let parts = sum.and_then(|sum| sum.floor_div(part)).and_then(|parts| parts.maximum(&DimExpr::constant(1)));
+    let parts = sum.and_then(|sum| sum.floor_div(part));
     parts.ok_or_else(|| body.error("the number of blocks is too complex an expression"))
 }
 

@@ -1,4 +1,4 @@
-//! One place an element: the blocks of families whose threads each own elements of a tensor.
+//! One place an element: the blocks of families whose threads each own elements of a tensor, pointwise kernels first.
 
 use tenon_hw_dialect::{IntegerPredicate, Tile, TileBuilder};
 use tenon_layout::TileLayout;

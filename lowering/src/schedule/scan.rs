@@ -13,7 +13,7 @@ use tenon_target::Target;
 use tenon_tensor::DType;
 
 use crate::LoweringError;
-use crate::schedule::body::{Body, Shape, ValueRef, strides};
+use crate::schedule::body::{Body, Shape, ValueRef, axis, strides};
 use crate::schedule::control::{for_range, keep};
 use crate::schedule::evaluate::{Evaluator, Mask, and_masks, map, store};
 use crate::schedule::index::{Index, common, line};
@@ -26,7 +26,8 @@ const WARPS: u32 = 4;
 
 /// Rows, columns and their tile.
 pub(super) struct ScanPlan {
-    /// The scan in the body.
+    /// The scan, and its place in the body.
+    scan: Scan,
     anchor: usize,
     /// Sizes of the other dimensions and their strides.
     kept: Vec<(Size, Size)>,
@@ -41,23 +42,14 @@ pub(super) struct ScanPlan {
     layout: TileLayout,
 }
 
-fn scan(body: &Body, node: usize) -> Option<&Scan> {
-    match &body.nodes[node].operator {
-        Operator::Scan(scan) => Some(scan),
-        _ => None,
-    }
-}
-
 impl ScanPlan {
     pub(super) fn new(body: &Body, target: &Target) -> Result<Self, LoweringError> {
-        let anchors: Vec<_> = (0..body.nodes.len()).filter(|node| scan(body, *node).is_some()).collect();
-        let [anchor] = anchors[..] else {
-            return Err(body.error(format!("a scan kernel must hold one scan, not {}", anchors.len())));
-        };
-        let Some(scan) = scan(body, anchor) else { return Err(body.error("a scan kernel without a scan")) };
+        let (anchor, scan) = body.anchor(|node| match &node.operator {
+            Operator::Scan(scan) => Some(scan),
+            _ => None,
+        })?;
         let shape = body.shape(body.nodes[anchor].operands[0]);
-        let rank = shape.sizes.len() as i64;
-        let axis = if scan.axis < 0 { scan.axis + rank } else { scan.axis } as usize;
+        let axis = axis(scan.axis, shape.sizes.len());
         let element_strides = strides(&shape.sizes);
         let kept: Vec<_> = (0..shape.sizes.len())
             .filter(|dim| *dim != axis)
@@ -94,7 +86,18 @@ impl ScanPlan {
         )?;
         let straight = along && !scan.reverse && !scan.exclusive;
         let vector = if straight { common(widest.min(run), columns) } else { 1 };
-        Ok(ScanPlan { anchor, kept, stride, rows, columns, tile_rows, tile_columns, vector, layout })
+        Ok(ScanPlan {
+            scan: scan.clone(),
+            anchor,
+            kept,
+            stride,
+            rows,
+            columns,
+            tile_rows,
+            tile_columns,
+            vector,
+            layout,
+        })
     }
 
     pub(super) fn shape(&self, body: &Body) -> Result<KernelShape, LoweringError> {
@@ -108,7 +111,6 @@ impl ScanPlan {
         inputs: &[Value<'m>],
         outputs: &[Value<'m>],
     ) -> Result<(), LoweringError> {
-        let Some(scan) = scan(body, self.anchor) else { return Err(body.error("a scan kernel without a scan")) };
         let block = builder.program_id(0)?;
         let start = builder.scalar().scale(block, self.tile_rows as i32)?;
         let row = line(builder, &self.layout, 0, start)?;
@@ -121,8 +123,8 @@ impl ScanPlan {
         };
         let evaluator = Evaluator::new(body, inputs);
         let shape = body.shape(body.nodes[self.anchor].operands[0]).clone();
-        let combiner = combiner(scan.kind, shape.dtype);
-        let rows = Rows { plan: self, scan, body, evaluator, outputs, offset, mask, shape, combiner };
+        let combiner = combiner(self.scan.kind, shape.dtype);
+        let rows = Rows { plan: self, body, evaluator, outputs, offset, mask, shape, combiner };
         if self.columns.capacity() <= u64::from(self.tile_columns) {
             rows.chunk(builder, builder.scalar().i32(0)?, None)?;
             return Ok(());
@@ -151,7 +153,6 @@ fn combiner(kind: ScanKind, dtype: DType) -> Combiner {
 /// A kernel being built: the block's rows.
 struct Rows<'p, 'b, 'm> {
     plan: &'p ScanPlan,
-    scan: &'p Scan,
     body: &'b Body,
     evaluator: Evaluator<'b, 'm>,
     outputs: &'b [Value<'m>],
@@ -178,7 +179,7 @@ impl<'m> Rows<'_, '_, 'm> {
         let tiles = builder.map(&[column], &column.ty.layout, &[element, DType::Bool], |code, values| {
             let place = code.offset(values[0], -shift)?;
             let inside = code.compare_int(IntegerPredicate::UnsignedLess, place, columns.value(code)?)?;
-            let along = if self.scan.reverse {
+            let along = if self.plan.scan.reverse {
                 let last = match columns.known() {
                     Some(number) => code.i32(number as i32 - 1)?,
                     None => code.offset(columns.value(code)?, -1)?,
@@ -213,7 +214,7 @@ impl<'m> Rows<'_, '_, 'm> {
         let column = line(builder, &plan.layout, 1, start)?;
         let (index, mask) = self.index(builder, &column, 0)?;
         // Exclusive: every place combines what comes before its own.
-        let (source, source_mask) = match self.scan.exclusive {
+        let (source, source_mask) = match self.plan.scan.exclusive {
             true => self.index(builder, &column, 1)?,
             false => (index.clone(), mask.clone()),
         };

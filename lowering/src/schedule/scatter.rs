@@ -14,7 +14,7 @@ use tenon_tensor::DType;
 
 use crate::LoweringError;
 use crate::schedule::KernelShape;
-use crate::schedule::body::{Body, Node, ValueRef};
+use crate::schedule::body::{Body, Node, ValueRef, axis};
 use crate::schedule::control::for_range;
 use crate::schedule::evaluate::{Evaluator, Mask, and_masks, cast_tile, coordinate_tile, map, store};
 use crate::schedule::index::{Coordinate, Index, common};
@@ -28,31 +28,25 @@ const UNROLL: u32 = 4;
 
 /// The scatter in the body and the places of its result.
 pub(super) struct ScatterPlan {
+    scatter: Scatter,
     anchor: usize,
     places: Places,
 }
 
-fn scatter(body: &Body, node: usize) -> Option<&Scatter> {
-    match &body.nodes[node].operator {
-        Operator::Scatter(scatter) => Some(scatter),
-        _ => None,
-    }
-}
-
 impl ScatterPlan {
     pub(super) fn new(body: &Body, target: &Target) -> Result<Self, LoweringError> {
-        let anchors: Vec<_> = (0..body.nodes.len()).filter(|node| scatter(body, *node).is_some()).collect();
-        let [anchor] = anchors[..] else {
-            return Err(body.error(format!("a scatter kernel must hold one scatter, not {}", anchors.len())));
-        };
+        let (anchor, scatter) = body.anchor(|node| match &node.operator {
+            Operator::Scatter(scatter) => Some(scatter),
+            _ => None,
+        })?;
         let shape = &body.nodes[anchor].results[0];
-        if shape.dtype == DType::Bool && !matches!(scatter(body, anchor), Some(Scatter { combine: Combine::Set, .. })) {
+        if shape.dtype == DType::Bool && scatter.combine != Combine::Set {
             return Err(LoweringError::unsupported("graph.scatter", "bools are set, not combined"));
         }
         let widest = (16 / memory_type(shape.dtype).size() as u32).clamp(1, 4);
         let last = shape.sizes.last().copied().unwrap_or(Size::fixed(1));
         let places = Places::new(shape.elements(), last, widest, target.gpu.sms);
-        Ok(ScatterPlan { anchor, places })
+        Ok(ScatterPlan { scatter: scatter.clone(), anchor, places })
     }
 
     pub(super) fn shape(&self, body: &Body) -> Result<KernelShape, LoweringError> {
@@ -66,9 +60,7 @@ impl ScatterPlan {
         inputs: &[Value<'m>],
         outputs: &[Value<'m>],
     ) -> Result<(), LoweringError> {
-        let Some(scatter) = scatter(body, self.anchor) else {
-            return Err(body.error("a scatter kernel without a scatter"));
-        };
+        let scatter = &self.scatter;
         let node = &body.nodes[self.anchor];
         let layout = self.places.layout()?;
         let block = self.places.build(builder, &layout)?;
@@ -121,8 +113,7 @@ impl<'m> Hits<'m> {
         mask: &Mask<'m>,
     ) -> Result<Self, LoweringError> {
         let indices = body.shape(node.operands[1]);
-        let rank = index.sizes.len() as i64;
-        let axis = if scatter.axis < 0 { scatter.axis + rank } else { scatter.axis } as usize;
+        let axis = axis(scatter.axis, index.sizes.len());
         let mut coordinates = index.coordinates(builder)?;
         let wanted = coordinate_tile(builder, &coordinates[axis], &index.layout)?;
         let wanted = cast_tile(builder, &wanted, DType::I32, indices.dtype)?;

@@ -148,7 +148,7 @@ impl Size {
     }
 }
 
-/// A number of equal parts that hold a size, at least one: what [`super::parts`] is as an expression.
+/// A number of equal parts that hold a size: what [`super::parts`] is as an expression.
 #[derive(Clone, Copy)]
 pub struct Parts {
     /// What is held.

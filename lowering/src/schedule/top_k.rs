@@ -13,7 +13,7 @@ use tenon_tensor::DType;
 
 use crate::LoweringError;
 use crate::schedule::KernelShape;
-use crate::schedule::body::{Body, Shape, ValueRef};
+use crate::schedule::body::{Body, Shape, ValueRef, axis};
 use crate::schedule::control::for_range;
 use crate::schedule::evaluate::{Evaluator, Mask, and_masks, coordinate_tile, map, store};
 use crate::schedule::index::{Coordinate, Index, common, line};
@@ -28,6 +28,7 @@ const CHUNK: u32 = 8;
 
 /// The selection in the body and the places of its input.
 pub(super) struct TopKPlan {
+    top_k: TopK,
     anchor: usize,
     axis: usize,
     places: Places,
@@ -36,27 +37,18 @@ pub(super) struct TopKPlan {
     layout: TileLayout,
 }
 
-fn top_k(body: &Body, node: usize) -> Option<&TopK> {
-    match &body.nodes[node].operator {
-        Operator::TopK(top_k) => Some(top_k),
-        _ => None,
-    }
-}
-
 impl TopKPlan {
     pub(super) fn new(body: &Body) -> Result<Self, LoweringError> {
-        let anchors: Vec<_> = (0..body.nodes.len()).filter(|node| top_k(body, *node).is_some()).collect();
-        let [anchor] = anchors[..] else {
-            return Err(body.error(format!("a top_k kernel must hold one selection, not {}", anchors.len())));
-        };
-        let Some(top_k) = top_k(body, anchor) else { return Err(body.error("a top_k kernel without a selection")) };
+        let (anchor, top_k) = body.anchor(|node| match &node.operator {
+            Operator::TopK(top_k) => Some(top_k),
+            _ => None,
+        })?;
         let input = body.shape(body.nodes[anchor].operands[0]);
-        let rank = input.sizes.len() as i64;
-        let axis = if top_k.axis < 0 { top_k.axis + rank } else { top_k.axis } as usize;
+        let axis = axis(top_k.axis, input.sizes.len());
         let places = Places::new(input.elements(), Size::fixed(1), 1, 1);
         let pairs = places.layout_with(CHUNK)?;
         let layout = tenon_hw_dialect::line_layout(&pairs, 0)?;
-        Ok(TopKPlan { anchor, axis, places, pairs, layout })
+        Ok(TopKPlan { top_k: top_k.clone(), anchor, axis, places, pairs, layout })
     }
 
     pub(super) fn shape(&self, body: &Body) -> Result<KernelShape, LoweringError> {
@@ -70,9 +62,6 @@ impl TopKPlan {
         inputs: &[Value<'m>],
         outputs: &[Value<'m>],
     ) -> Result<(), LoweringError> {
-        let Some(top_k) = top_k(body, self.anchor) else {
-            return Err(body.error("a top_k kernel without a selection"));
-        };
         let node = &body.nodes[self.anchor];
         let input = body.shape(node.operands[0]);
         let block = self.places.build(builder, &self.layout)?;
@@ -81,10 +70,10 @@ impl TopKPlan {
         let value = evaluator.value_at(builder, node.operands[0], &index, &block.mask)?;
         let mut coordinates = index.coordinates(builder)?;
         let own = coordinate_tile(builder, &coordinates[self.axis], &self.layout)?;
-        let ranks = Ranks { plan: self, top_k, evaluator: &evaluator, operand: node.operands[0], input };
+        let ranks = Ranks { plan: self, evaluator: &evaluator, operand: node.operands[0], input };
         let rank = ranks.of(builder, &value, &own, &coordinates, &block.mask)?;
 
-        let chosen = below(builder, &rank, Size::fixed(u64::try_from(top_k.k).unwrap_or(0)))?;
+        let chosen = below(builder, &rank, Size::fixed(u64::try_from(self.top_k.k).unwrap_or(0)))?;
         let mask = and_masks(builder, &block.mask, &chosen)?;
         coordinates[self.axis] = Coordinate::Tile(rank);
         for (output, pointer) in body.outputs.iter().zip(outputs) {
@@ -106,7 +95,6 @@ impl TopKPlan {
 /// Counting of what comes before.
 struct Ranks<'x, 'm> {
     plan: &'x TopKPlan,
-    top_k: &'x TopK,
     evaluator: &'x Evaluator<'x, 'm>,
     operand: ValueRef,
     input: &'x Shape,
@@ -118,7 +106,7 @@ impl<'m> Ranks<'_, 'm> {
         let dtype = self.input.dtype;
         map(builder, &[value], register_type(key_type(dtype)), |code, values| {
             let key = key(code, values[0], dtype)?;
-            if self.top_k.smallest {
+            if self.plan.top_k.smallest {
                 return Ok(code.op("arith.xori", &[key, code.int(-1, key_type(dtype))?])?);
             }
             Ok(key)

@@ -153,6 +153,9 @@ pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -
             seed,
             ..LaunchConfig::default()
         };
+        if config.grid.contains(&0) {
+            continue;
+        }
         device.launch(&ptx, "k", &config, &arguments).unwrap_or_else(|error| panic!("{error}\n{hw}\n{}", compiled.ptx));
         for (tensor, pointer) in expected.iter().zip(&outputs) {
             let bytes = device.read(*pointer, 0, tensor.bytes().len() as u64).unwrap();

@@ -35,9 +35,8 @@ impl Evaluate for Gather {
                 let mut next = places.iter();
                 for_each_index(&indices.shape, |index| {
                     let place = next.next().map_or(0, |place| clamped(*place, shape[axis]));
-                    // Other dimensions of the indices may be smaller than the input's, and are clamped should they be larger.
-                    let along =
-                        |dim: usize| if dim == axis { place } else { index[dim].min(shape[dim].saturating_sub(1)) };
+                    // Other dimensions of the indices may be smaller than the input's.
+                    let along = |dim: usize| if dim == axis { place } else { index[dim] };
                     sources.push((0..shape.len()).map(|dim| along(dim) * steps[dim]).sum());
                 });
             }

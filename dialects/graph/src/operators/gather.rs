@@ -63,9 +63,17 @@ impl OperatorKind for Gather {
                 [&input.dims[..axis], &indices.dims, &input.dims[axis + 1..]].concat()
             }
             GatherKind::Elements => {
-                axis(Self::NAME, self.axis, input.rank())?;
+                let axis = axis(Self::NAME, self.axis, input.rank())?;
                 if indices.rank() != input.rank() {
                     return Err(shape_error(Self::NAME, format!("indices {indices} must have the rank of {input}")));
+                }
+                let larger = |dim: usize| match (indices.dims[dim].known(), input.dims[dim].known()) {
+                    (Some(index), Some(size)) => index > size,
+                    _ => false,
+                };
+                if let Some(dim) = (0..input.rank()).find(|dim| *dim != axis && larger(*dim)) {
+                    let message = format!("indices {indices} reach beyond dimension {dim} of {input}");
+                    return Err(shape_error(Self::NAME, message));
                 }
                 indices.dims.clone()
             }

@@ -6,7 +6,7 @@ use tenon_tensor::DType;
 
 use super::{Evaluator, Mask};
 use crate::LoweringError;
-use crate::schedule::body::{Node, ValueRef};
+use crate::schedule::body::{Node, ValueRef, axis};
 use crate::schedule::index::{Coordinate, Index};
 use crate::schedule::size::Size;
 
@@ -23,7 +23,7 @@ impl<'m> Evaluator<'_, 'm> {
         let sizes = self.body.shape(input).sizes.clone();
         let index_sizes = self.body.shape(indices).sizes.clone();
         let outer = index.coordinates(builder)?;
-        let axis = if gather.axis < 0 { gather.axis + sizes.len() as i64 } else { gather.axis } as usize;
+        let axis = axis(gather.axis, sizes.len());
         let mut contiguity = 1;
         let coordinates = match gather.kind {
             GatherKind::Take => {
@@ -52,9 +52,15 @@ impl<'m> Evaluator<'_, 'm> {
                     LoweringError::unsupported("graph.gather", "index tuples whose length is known at launch only")
                 })? as usize;
                 let lead = index_sizes.len() - 1;
-                let mut coordinates = outer[..batch].to_vec();
+                // A batch dimension of 1 serves all.
+                let batch_of = |sizes: &[Size]| -> Vec<Coordinate<'m>> {
+                    let of = |dim: usize| if sizes[dim] == 1 { Coordinate::Constant(0) } else { outer[dim].clone() };
+                    (0..batch).map(of).collect()
+                };
+                let mut coordinates = batch_of(&sizes);
+                let index_batch = batch_of(&index_sizes);
                 for position in 0..tuple {
-                    let place = [&outer[..lead], &[Coordinate::Constant(position as i32)]].concat();
+                    let place = [&index_batch, &outer[batch..lead], &[Coordinate::Constant(position as i32)]].concat();
                     let at = Index::from_coordinates(&index_sizes, place, &index.layout, 1);
                     coordinates.push(self.picked(builder, indices, &at, sizes[batch + position], mask)?);
                 }

@@ -8,7 +8,7 @@ use tenon_tensor::DType;
 
 use super::{Evaluator, Mask, and_masks, coordinate_tile};
 use crate::LoweringError;
-use crate::schedule::body::Node;
+use crate::schedule::body::{Node, axis};
 use crate::schedule::index::{Coordinate, Index};
 use crate::schedule::scalar::register_type;
 use crate::schedule::size::{Amount, Size};
@@ -199,8 +199,7 @@ impl<'m> Evaluator<'_, 'm> {
             let reason = format!("{} operands in one kernel, more than {MAX_CONCAT}", node.operands.len());
             return Err(LoweringError::unsupported("graph.concat", reason));
         }
-        let rank = index.sizes.len() as i64;
-        let axis = if concat.axis < 0 { concat.axis + rank } else { concat.axis } as usize;
+        let axis = axis(concat.axis, index.sizes.len());
         let coordinates = index.coordinates(builder)?;
         let along = coordinate_tile(builder, &coordinates[axis], &index.layout)?;
         let element = register_type(node.results[0].dtype);
@@ -233,7 +232,11 @@ impl<'m> Evaluator<'_, 'm> {
             });
             begin.advance(sizes[axis]);
         }
-        result.ok_or_else(|| LoweringError::unsupported("graph.concat", "all operands are empty"))
+        match result {
+            Some(result) => Ok(result),
+            // Nothing but empty operands: nobody looks at the value.
+            None => Ok(builder.zeros(element, &index.layout)?),
+        }
     }
 }
 

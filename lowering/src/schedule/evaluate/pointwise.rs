@@ -7,7 +7,7 @@ use tenon_tensor::{DType, Tensor};
 
 use super::{Evaluator, Mask, coordinate_tile, splat};
 use crate::LoweringError;
-use crate::schedule::body::{Node, ValueRef};
+use crate::schedule::body::{Node, ValueRef, axis};
 use crate::schedule::control::keep;
 use crate::schedule::index::{Coordinate, Index};
 use crate::schedule::scalar::{self, Number, register_type};
@@ -43,8 +43,7 @@ impl<'m> Evaluator<'_, 'm> {
         node: &Node,
         index: &Index<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
-        let rank = node.results[0].sizes.len() as i64;
-        let axis = if iota.axis < 0 { iota.axis + rank } else { iota.axis } as usize;
+        let axis = axis(iota.axis, node.results[0].sizes.len());
         let coordinate = coordinate_tile(builder, &index.coordinates(builder)?[axis], &index.layout)?;
         cast_tile(builder, &coordinate, DType::I32, iota.dtype)
     }
@@ -57,7 +56,7 @@ impl<'m> Evaluator<'_, 'm> {
         index: &Index<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
         let sizes = &self.body.shape(node.operands[0]).sizes;
-        let axis = if extent.axis < 0 { extent.axis + sizes.len() as i64 } else { extent.axis } as usize;
+        let axis = axis(extent.axis, sizes.len());
         Ok(builder.splat(sizes[axis].wide_value(builder.scalar())?, DType::I64, &index.layout)?)
     }
 
@@ -110,7 +109,7 @@ impl<'m> Evaluator<'_, 'm> {
     fn scale_index(
         &self,
         builder: TileBuilder<'m>,
-        axis: i64,
+        along: i64,
         block_size: i64,
         scale: ValueRef,
         index: &Index<'m>,
@@ -119,7 +118,7 @@ impl<'m> Evaluator<'_, 'm> {
         if sizes.iter().product::<Size>() == 1 {
             return Ok(Index::from_coordinates(&sizes, vec![Coordinate::Constant(0); sizes.len()], &index.layout, 1));
         }
-        let axis = if axis < 0 { axis + index.sizes.len() as i64 } else { axis } as usize;
+        let axis = axis(along, index.sizes.len());
         let mut coordinates = index.coordinates(builder)?;
         let along = coordinates.get(axis).cloned().unwrap_or(Coordinate::Constant(0));
         if block_size == 0 {

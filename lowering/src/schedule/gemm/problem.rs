@@ -82,16 +82,18 @@ pub(super) struct Problem {
 
 impl Problem {
     pub(super) fn read(body: &Body) -> Result<Self, LoweringError> {
-        let is_product =
-            |node: &usize| matches!(body.nodes[*node].operator, Operator::Contract(_) | Operator::Convolution(_));
-        let anchors: Vec<_> = (0..body.nodes.len()).filter(is_product).collect();
-        let [anchor] = anchors[..] else {
-            return Err(body.error(format!("a matrix kernel must hold one product, not {}", anchors.len())));
-        };
-        let mut problem = match &body.nodes[anchor].operator {
-            Operator::Contract(contract) => Self::of_contract(body, anchor, contract),
-            Operator::Convolution(convolution) => Self::of_convolution(body, anchor, convolution)?,
-            _ => return Err(body.error("a matrix kernel without a product")),
+        enum Product<'b> {
+            Contract(&'b Contract),
+            Convolution(&'b Convolution),
+        }
+        let (anchor, product) = body.anchor(|node| match &node.operator {
+            Operator::Contract(contract) => Some(Product::Contract(contract)),
+            Operator::Convolution(convolution) => Some(Product::Convolution(convolution)),
+            _ => None,
+        })?;
+        let mut problem = match product {
+            Product::Contract(contract) => Self::of_contract(body, anchor, contract),
+            Product::Convolution(convolution) => Self::of_convolution(body, anchor, convolution)?,
         };
         for axis in [Axis::Batch, Axis::M, Axis::N, Axis::K] {
             problem.drop_ones(axis);

@@ -17,7 +17,7 @@ use tenon_layout::TileLayout;
 use tenon_tensor::DType;
 
 use crate::LoweringError;
-use crate::schedule::body::{Body, Node, Shape, ValueRef, strides};
+use crate::schedule::body::{Body, Node, Shape, ValueRef, axis, strides};
 use crate::schedule::evaluate::{Evaluator, Mask, store};
 use crate::schedule::index::{Index, common, line};
 use crate::schedule::scalar::{compute_type, memory_type, widen};
@@ -46,13 +46,8 @@ pub(super) struct ReducePlan {
 
 impl ReducePlan {
     pub(super) fn new(body: &Body) -> Result<Self, LoweringError> {
-        let anchors: Vec<_> = (0..body.nodes.len()).filter(|node| axes(body, &body.nodes[*node]).is_some()).collect();
-        let [anchor] = anchors[..] else {
-            return Err(body.error(format!("a reduce kernel must hold one reduction, not {}", anchors.len())));
-        };
-        let node = &body.nodes[anchor];
-        let axes = axes(body, node).unwrap_or_default();
-        let shape = body.shape(node.operands[0]);
+        let (anchor, axes) = body.anchor(|node| axes(body, node))?;
+        let shape = body.shape(body.nodes[anchor].operands[0]);
         let element_strides = strides(&shape.sizes);
         let pick = |wanted: bool| -> Vec<(Size, Size)> {
             let dims = (0..shape.sizes.len()).filter(|dim| axes.contains(dim) == wanted);
@@ -117,8 +112,8 @@ fn axes(body: &Body, node: &Node) -> Option<Vec<usize>> {
         Operator::Normalize(normalize) => normalize.axes.clone(),
         _ => return None,
     };
-    let rank = body.shape(node.operands[0]).sizes.len() as i64;
-    Some(list.into_iter().map(|axis| if axis < 0 { axis + rank } else { axis } as usize).collect())
+    let rank = body.shape(node.operands[0]).sizes.len();
+    Some(list.into_iter().map(|number| axis(number, rank)).collect())
 }
 
 /// A kernel being built: the block's rows.

@@ -122,12 +122,11 @@ impl<'m> Rows<'_, '_, 'm> {
         self.across(builder, &total[0], combiner)
     }
 
-    /// Number of columns in an element type.
+    /// Number of columns in a float type.
     pub(super) fn count(&self, code: Scalar<'m>, element: DType) -> Result<Value<'m>, LoweringError> {
         let columns = self.plan.columns;
         Ok(match columns.known() {
-            Some(number) if element.is_float() => code.float(number as f64, element)?,
-            Some(number) => code.int(number as i64, element)?,
+            Some(number) => code.float(number as f64, element)?,
             None => scalar::cast(code, columns.wide_value(code)?, DType::I64, element)?,
         })
     }
@@ -140,8 +139,13 @@ impl<'m> Rows<'_, '_, 'm> {
             let mut value = values[0];
             if reduce.kind == ReduceKind::Mean {
                 if !dtype.is_float() {
-                    let count = self.count(code, register_type(dtype))?;
-                    return scalar::apply(code, Function::Divide, dtype, &[value, count]);
+                    // The count may be beyond the range of the elements. The mean of nothing is 0.
+                    let wide = if dtype.is_signed() { DType::I64 } else { DType::U64 };
+                    let sum = scalar::cast(code, value, dtype, wide)?;
+                    let count =
+                        code.op("arith.maxsi", &[self.plan.columns.wide_value(code)?, code.int(1, DType::I64)?])?;
+                    let quotient = scalar::apply(code, Function::Divide, wide, &[sum, count])?;
+                    return scalar::cast(code, quotient, wide, dtype);
                 }
                 value = code.op("arith.divf", &[value, self.count(code, compute_type(dtype))?])?;
             }

@@ -63,6 +63,31 @@ fn float_to_float<'m>(
     })
 }
 
+/// An f64 in the range of f32 that f32 holds and bf16 rounds alike: digits that f32 lacks, where there are any, are gathered in its last one.
+fn gathered_for_f32<'m>(scalar: Scalar<'m>, value: Value<'m>) -> Result<Value<'m>, LoweringError> {
+    const LOST: i64 = (1 << 29) - 1;
+    let int = |number: i64| scalar.int(number, DType::I64);
+    let bits = scalar.convert("arith.bitcast", value, DType::I64)?;
+    let lost = scalar.op("arith.andi", &[bits, int(LOST)?])?;
+    let gathered = scalar.op("arith.andi", &[scalar.add(lost, int(LOST)?)?, int(LOST + 1)?])?;
+    let kept = scalar.op("arith.andi", &[bits, int(!LOST)?])?;
+    Ok(scalar.convert("arith.bitcast", scalar.op("arith.ori", &[kept, gathered])?, DType::F64)?)
+}
+
+/// A 64-bit integer that f64 holds and every narrower float rounds alike: bits that f64 may lack, where there are any, are gathered in the lowest
+/// one that it has. Numbers below 2^53 stay as they are.
+fn rounded_to_odd<'m>(scalar: Scalar<'m>, value: Value<'m>) -> Result<Value<'m>, LoweringError> {
+    const LOST: i64 = (1 << 11) - 1;
+    let int = |number: i64| scalar.int(number, DType::I64);
+    let lost = scalar.op("arith.andi", &[value, int(LOST)?])?;
+    let gathered = scalar.op("arith.andi", &[scalar.add(lost, int(LOST)?)?, int(LOST + 1)?])?;
+    let kept = scalar.op("arith.andi", &[value, int(!LOST)?])?;
+    let odd = scalar.op("arith.ori", &[kept, gathered])?;
+    // −2^53 ≤ value < 2^53; of ui64, what is at least 2^64 − 2^53 seems small too, and rounds to the same.
+    let small = scalar.compare_int(IntegerPredicate::UnsignedLess, scalar.add(value, int(1 << 53)?)?, int(1 << 54)?)?;
+    Ok(scalar.select(small, value, odd)?)
+}
+
 fn integer_to_float<'m>(
     scalar: Scalar<'m>,
     value: Value<'m>,
@@ -75,13 +100,17 @@ fn integer_to_float<'m>(
     }
     // Through a format that holds the integer exactly, so that rounding happens once.
     let exact = if source.bits() <= 16 { DType::F32 } else { DType::F64 };
-    if source.bits() > 32 {
-        return Err(LoweringError::unsupported("graph.cast", format!("64-bit integers to {to}; cast to f32 first")));
-    }
+    let value = if source.bits() > 32 { rounded_to_odd(scalar, value)? } else { value };
     let wide = scalar.convert(name, value, exact)?;
+    if to == DType::BF16 && exact == DType::F64 {
+        // LLVM would go from the integer through f32, which rounds a second time.
+        let single = scalar.convert("arith.truncf", gathered_for_f32(scalar, wide)?, DType::F32)?;
+        return Ok(scalar.convert("arith.truncf", single, to)?);
+    }
     Ok(scalar.convert("arith.truncf", wide, to)?)
 }
 
+/// Truncates; what lies outside the range becomes its end, NaN 0. Source: ONNX Cast, as the reference reads it; PTX ISA, "cvt".
 fn float_to_integer<'m>(
     scalar: Scalar<'m>,
     value: Value<'m>,
@@ -90,19 +119,24 @@ fn float_to_integer<'m>(
 ) -> Result<Value<'m>, LoweringError> {
     let value = widen(scalar, value, from)?;
     let ty = if from == DType::F64 { DType::F64 } else { DType::F32 };
-    let signed = to.is_signed();
-    let bits = to.bits();
-    // Convert through 64 bits, inside whose range every narrower one lies; wider values wrap as two's complement does.
+    let bits = to.bits() as i32;
+    // Through 64 bits, which hold every narrower range.
     let wide = if bits < 64 { DType::I64 } else { register_type(to) };
-    let (low, high) = if signed || bits < 64 { (-(2f64.powi(63)), 2f64.powi(63)) } else { (0.0, 2f64.powi(64)) };
-    let name = if signed || bits < 64 { "arith.fptosi" } else { "arith.fptoui" };
+    let name = if to.is_signed() || bits < 64 { "arith.fptosi" } else { "arith.fptoui" };
+    // Both ends are powers of two, which every float type holds.
+    let (low, high) =
+        if to.is_signed() { (-(2f64.powi(bits - 1)), 2f64.powi(bits - 1)) } else { (0.0, 2f64.powi(bits)) };
+    let (least, greatest) = match (to.is_signed(), bits) {
+        (true, _) => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
+        (false, 64) => (0, -1),
+        (false, _) => (0, (1 << bits) - 1),
+    };
     let above = scalar.compare_float(FloatPredicate::OrderedGreaterEqual, value, scalar.float(high, ty)?)?;
     let below = scalar.compare_float(FloatPredicate::OrderedLess, value, scalar.float(low, ty)?)?;
     let nan = scalar.compare_float(FloatPredicate::Unordered, value, value)?;
     let outside = scalar.op("arith.ori", &[scalar.op("arith.ori", &[above, below])?, nan])?;
     let safe = scalar.select(outside, scalar.float(0.0, ty)?, value)?;
     let converted = scalar.convert(name, safe, wide)?;
-    let (least, greatest) = if signed || bits < 64 { (i64::MIN, i64::MAX) } else { (0, -1) };
     let converted = scalar.select(above, scalar.int(greatest, wide)?, converted)?;
     let converted = scalar.select(below, scalar.int(least, wide)?, converted)?;
     Ok(if bits < 64 { scalar.convert("arith.trunci", converted, register_type(to))? } else { converted })

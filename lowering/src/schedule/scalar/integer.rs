@@ -72,10 +72,15 @@ pub(super) fn apply<'m>(
         F::ShiftLeft | F::ShiftRight => {
             // Shifts by the width or more are undefined in LLVM; here they give what shifting one by one would.
             let width = i64::from(dtype.bits());
-            let inside = scalar.compare_int(P::UnsignedLess, operands[1], int(width)?)?;
-            let amount = scalar.select(inside, operands[1], int(width - 1)?)?;
+            // The amount is bounded first: of a comparison with the width and a shift, LLVM makes PTX's shift, which takes 32 bits of the amount
+            // and gives 0 from the width on, and for 64-bit values it forgets the upper half of the amount.
+            let amount = scalar.op("arith.minui", &[operands[1], int(width)?])?;
+            let inside = scalar.compare_int(P::UnsignedLess, amount, int(width)?)?;
             match (function, signed) {
-                (F::ShiftRight, true) => scalar.op("arith.shrsi", &[a, amount])?,
+                (F::ShiftRight, true) => {
+                    let amount = scalar.op("arith.minui", &[operands[1], int(width - 1)?])?;
+                    scalar.op("arith.shrsi", &[a, amount])?
+                }
                 (F::ShiftRight, false) => scalar.select(inside, scalar.op("arith.shrui", &[a, amount])?, int(0)?)?,
                 _ => scalar.select(inside, scalar.op("arith.shli", &[a, amount])?, int(0)?)?,
             }

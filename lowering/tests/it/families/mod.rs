@@ -1,9 +1,17 @@
 //! Families of kernels, one file a family: every option and element type through PTX on the simulator, against the reference interpreter.
 
+mod casts;
+mod convolution;
+mod gather;
+mod movement;
+mod pointwise;
+mod quantize;
+mod reduce;
 mod resize;
 mod scan;
 mod scatter;
 mod top_k;
+mod window;
 
 use tenon_graph_dialect::TensorType;
 use tenon_tensor::{DType, Tensor};
@@ -37,3 +45,17 @@ pub fn types(tensors: &[Tensor]) -> Vec<TensorType> {
     let sizes = |tensor: &Tensor| tensor.shape().iter().map(|size| *size as u64).collect::<Vec<_>>();
     tensors.iter().map(|tensor| TensorType::fixed(tensor.dtype(), &sizes(tensor))).collect()
 }
+
+/// What results of a float type may differ by where an operator rounds in another order: some units in its last place.
+pub fn rounding(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 4e-3,
+        DType::BF16 => 3e-2,
+        DType::F32 => 2e-6,
+        DType::F64 => 1e-14,
+        _ => 0.0,
+    }
+}
+
+/// Floats that kernels take.
+pub const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
