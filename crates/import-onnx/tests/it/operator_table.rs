@@ -1,5 +1,4 @@
 //! `docs/onnx-operators.md` says what the table of operators says.
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 

@@ -1,12 +1,9 @@
 //! Small models through the importer: what the module looks like, how shapes are followed, what is refused.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeMap;
 
+use crate::common::*;
 use bytes::Bytes;
-use common::*;
 use tenon_import_onnx::proto::attribute_proto::AttributeType;
 use tenon_import_onnx::proto::tensor_proto::DataType;
 use tenon_import_onnx::proto::*;

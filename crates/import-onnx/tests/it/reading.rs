@@ -1,9 +1,6 @@
 //! What a model looks like once it is read.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tenon_import_onnx::proto::attribute_proto::AttributeType;
 use tenon_import_onnx::proto::{AttributeProto, FunctionProto, GraphProto, ValueInfoProto};
 use tenon_import_onnx::{AttributeValue, Dim, Graph, Node};

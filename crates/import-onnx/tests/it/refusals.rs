@@ -1,10 +1,7 @@
 //! Each code, triggered by a model; the message names the part at fault.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common::*;
 use bytes::Bytes;
-use common::*;
 use tenon_import_onnx::Model;
 use tenon_import_onnx::proto::attribute_proto::AttributeType;
 use tenon_import_onnx::proto::*;

@@ -1,5 +1,4 @@
 //! Whatever a plan and its inputs are: what passes validation runs on a device that checks every call, and touches nothing that is not its own.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,9 +1,6 @@
 //! What attention and the operators of ONNX Runtime do not take: refused by code, with the node and the reason.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tenon_import_onnx::proto::attribute_proto::AttributeType;
 use tenon_import_onnx::proto::tensor_proto::DataType;
 use tenon_import_onnx::proto::*;

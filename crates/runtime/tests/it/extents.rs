@@ -1,6 +1,5 @@
 //! Plans whose sizes are known when they run, with hand-written PTX on the simulator: dense inputs in memory of their capacity, extents as
 //! arguments, grids and copies by expressions, outputs in the shapes of their extents, and every refusal by its code.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -1,11 +1,8 @@
 //! Real models, imported: the module parses back, breaks no rule, and gives the recorded outputs in the reference interpreter.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::suite::{Outcome, run_case, structure};
+use crate::common::suite::{Outcome, run_case, structure};
 
 /// Folders with a `model.onnx` that must give their recorded outputs, and the tolerance (absolute, relative).
 const MODELS: &[(&str, f64, f64)] = &[
@@ -18,7 +15,7 @@ const MODELS: &[(&str, f64, f64)] = &[
 
 #[test]
 fn real_models_give_their_recorded_outputs() {
-    let Some(shared) = common::real_models() else { return };
+    let Some(shared) = crate::common::real_models() else { return };
     for (folder, absolute, relative) in MODELS {
         let folder = shared.join(folder);
         structure(&folder.join("model.onnx")).unwrap_or_else(|fault| panic!("{}: {fault}", folder.display()));
@@ -43,7 +40,7 @@ fn filled_skeletons_import() {
         println!("skipped: TENON_FILLED names no folder of filled skeletons");
         return;
     };
-    let Some(shared) = common::real_models() else { return };
+    let Some(shared) = crate::common::real_models() else { return };
     for skeleton in skeletons(&shared) {
         let name = skeleton.file_stem().unwrap().to_owned();
         let model = Path::new(&filled).join(name).join("model.onnx");

@@ -1,14 +1,11 @@
 //! The ONNX backend tests and the reduced cases, through the importer and the reference interpreter. No value may be wrong; what is not
 //! supported is refused by code.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use common::suite::{Outcome, run_case};
+use crate::common::suite::{Outcome, run_case};
 use prost::Message;
 use tenon_import_onnx::proto::{ModelProto, TensorProto, tensor_proto, tensor_shape_proto, type_proto};
 use tenon_import_onnx::{ImportOptions, Model, import_loaded, read_tensor_pb};
@@ -88,7 +85,7 @@ fn operator(folder: &Path, name: &str) -> String {
 
 #[test]
 fn reduced_cases_are_right_or_refused() {
-    let Some(shared) = common::real_models() else { return };
+    let Some(shared) = crate::common::real_models() else { return };
     let (passed, _, wrong) = run(&shared.join("cases"));
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(passed >= 30, "{passed}");

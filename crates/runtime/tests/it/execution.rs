@@ -1,5 +1,4 @@
 //! Plans with hand-written PTX on the simulator: values, counters, memory, and every refusal by its code.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -1,12 +1,9 @@
 //! External data, tensor files, and real models.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 
+use crate::common::*;
 use bytes::Bytes;
-use common::*;
 use prost::Message;
 use tenon_import_onnx::proto::tensor_proto::{DataLocation, DataType};
 use tenon_import_onnx::proto::{ModelProto, StringStringEntryProto, TensorProto};

@@ -1,10 +1,7 @@
 //! Damaged files: refused by code or read, never a panic.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common::*;
 use bytes::Bytes;
-use common::*;
 use proptest::prelude::*;
 use prost::Message;
 use tenon_import_onnx::Model;

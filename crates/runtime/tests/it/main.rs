@@ -1,0 +1,6 @@
+//! Plans on the simulator and on devices that check what reaches them.
+#![allow(clippy::unwrap_used)]
+
+mod execution;
+mod extents;
+mod random_plans;
