@@ -20,9 +20,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/ir", &["crates/tensor"]),
     ("dialects/*", &["crates/tensor", "crates/layout", "crates/dialect-build", "crates/ir", "dialects/*"]),
     ("crates/reference", &["crates/tensor", "crates/ir", "dialects/*"]),
+    ("crates/graph-builder", &["crates/tensor", "crates/ir", "crates/reference", "dialects/*"]),
     (
         "crates/import-*",
-        &["crates/mapped-file", "crates/tensor", "crates/ir", "crates/recipe", "crates/reference", "dialects/*"],
+        &["crates/mapped-file", "crates/tensor", "crates/ir", "crates/recipe", "crates/graph-builder", "dialects/*"],
     ),
     (
         "passes/*",

@@ -1,21 +1,16 @@
 //! From graphs of nodes to a module of the graph dialect.
 //!
 //! - [`import_model`] reads a file, walks its nodes in order and lets the importer of each operator (`ops`) emit operations.
-//! - `importer` holds the values: computed ones, constants, and integers known as expressions over symbolic dimensions. Operations on
-//!   known values are evaluated while they are emitted (`fold`, `symbolic`), so shape arithmetic leaves no operations behind; a known
-//!   value becomes one only when an operation that computes needs it.
+//! - `importer` holds names and scopes; the values are those of the graph builder, which evaluates operations on known ones.
 //! - `inputs` gives dimensions their names or numbers; `node` is what an operator's importer sees.
 
-mod fold;
 pub(crate) mod importer;
 mod inputs;
 pub(crate) mod node;
-mod symbolic;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use indexmap::IndexMap;
 use tenon_ir::{Module, Session};
 use tenon_tensor::Tensor;
 
@@ -24,10 +19,8 @@ use crate::graph::Graph;
 use crate::model::Model;
 use importer::Importer;
 
-pub(crate) use symbolic::sign;
-
-/// Parameters of a module by name, in order of first use. A weight that the file stores as it is used shares the file's bytes.
-pub type Weights = IndexMap<String, Tensor>;
+pub use tenon_graph_builder::Weights;
+pub(crate) use tenon_graph_builder::sign;
 
 /// What is known about inputs before a model is imported.
 #[derive(Debug, Clone, Default)]

@@ -1,8 +1,7 @@
 //! What an operator's importer sees of its node.
 
-use tenon_graph_dialect::operators::{
-    Broadcast, Cast, Elementwise, Function, Reduce, ReduceKind, Reshape, Slice, Transpose,
-};
+pub(crate) use tenon_graph_builder::{accumulator, product};
+use tenon_graph_dialect::operators::{Function, ReduceKind};
 use tenon_graph_dialect::{Dim, DimExpr, Operator, SemanticError, TensorType};
 use tenon_tensor::{DType, Tensor};
 
@@ -90,7 +89,7 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
     /// The tensor of an input that must be a constant; `what` it decides.
     pub(crate) fn known_tensor(&self, index: usize, what: &'static str) -> Result<Tensor, ImportError> {
         let handle = self.input(index)?;
-        self.importer.tensor(handle).cloned().ok_or_else(|| self.not_known(index, what))
+        self.importer.builder.tensor(handle).cloned().ok_or_else(|| self.not_known(index, what))
     }
 
     /// The elements of an input that must be known numbers.
@@ -113,13 +112,13 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
         if !self.dtype(handle).is_integer() {
             return Err(self.invalid(format!("input number {index} must be of integers, not {}", self.dtype(handle))));
         }
-        self.importer.dims(handle).ok_or_else(|| self.not_known(index, what))
+        self.importer.builder.dims(handle).ok_or_else(|| self.not_known(index, what))
     }
 
     // ---- Types ----
 
     pub(crate) fn ty(&self, handle: Handle) -> &TensorType {
-        self.importer.ty(handle)
+        self.importer.builder.ty(handle)
     }
 
     pub(crate) fn dtype(&self, handle: Handle) -> DType {
@@ -181,20 +180,26 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
 
     // ---- Operations ----
 
+    fn emitted<T>(&self, result: Result<T, SemanticError>) -> Result<T, ImportError> {
+        result.map_err(|error| self.semantic(error))
+    }
+
     /// Applies an operator with one result.
     pub(crate) fn emit(&mut self, operator: impl Into<Operator>, operands: &[Handle]) -> Result<Handle, ImportError> {
-        let results = self.emit_all(operator, operands)?;
-        results.first().copied().ok_or_else(|| self.invalid("the operation has no result"))
+        let result = self.importer.builder.emit_one(operator, operands);
+        self.emitted(result)
     }
 
     /// Applies an operator.
     pub(crate) fn emit_all(&mut self, operator: impl Into<Operator>, operands: &[Handle]) -> Outputs {
-        self.importer.emit(&operator.into(), operands).map_err(|error| self.semantic(error))
+        let result = self.importer.builder.emit(&operator.into(), operands);
+        self.emitted(result)
     }
 
     /// A scalar function.
     pub(crate) fn apply(&mut self, function: Function, operands: &[Handle]) -> Result<Handle, ImportError> {
-        self.emit(Elementwise { function }, operands)
+        let result = self.importer.builder.apply(function, operands);
+        self.emitted(result)
     }
 
     /// A constant scalar, rounded to the type.
@@ -204,47 +209,38 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
 
     /// A small constant.
     pub(crate) fn literal(&mut self, dtype: DType, shape: &[usize], values: &[f64]) -> Result<Handle, ImportError> {
-        let tensor = Tensor::from_f64s(dtype, shape.to_vec(), values);
-        let tensor = tensor.map_err(|error| self.invalid(error.to_string()))?;
-        Ok(self.importer.constant(tensor))
+        let result = self.importer.builder.literal(dtype, shape, values);
+        self.emitted(result)
     }
 
     /// Constant integers: a list.
     pub(crate) fn integers(&mut self, values: &[i64]) -> Result<Handle, ImportError> {
-        let tensor = Tensor::from_i64(vec![values.len()], values).map_err(|error| self.invalid(error.to_string()))?;
-        Ok(self.importer.constant(tensor))
+        let result = self.importer.builder.integers(values);
+        self.emitted(result)
     }
 
     /// Conversion; the value itself where it has the type.
     pub(crate) fn cast(&mut self, handle: Handle, dtype: DType) -> Result<Handle, ImportError> {
-        match self.dtype(handle) == dtype {
-            true => Ok(handle),
-            false => self.emit(Cast { dtype, saturate: false }, &[handle]),
-        }
+        let result = self.importer.builder.cast(handle, dtype);
+        self.emitted(result)
     }
 
     /// Another shape; the value itself where it has the shape.
     pub(crate) fn reshape(&mut self, handle: Handle, shape: Vec<DimExpr>) -> Result<Handle, ImportError> {
-        match self.extents(handle) == shape {
-            true => Ok(handle),
-            false => self.emit(Reshape { shape }, &[handle]),
-        }
+        let result = self.importer.builder.reshape(handle, shape);
+        self.emitted(result)
     }
 
     /// Broadcast to a shape; the value itself where it has the shape.
     pub(crate) fn broadcast(&mut self, handle: Handle, shape: Vec<DimExpr>) -> Result<Handle, ImportError> {
-        match self.extents(handle) == shape {
-            true => Ok(handle),
-            false => self.emit(Broadcast { shape }, &[handle]),
-        }
+        let result = self.importer.builder.broadcast(handle, shape);
+        self.emitted(result)
     }
 
     /// Dimensions in another order; the value itself where that is the same.
     pub(crate) fn transpose(&mut self, handle: Handle, permutation: Vec<i64>) -> Result<Handle, ImportError> {
-        match permutation.iter().copied().eq(0..self.rank(handle) as i64) {
-            true => Ok(handle),
-            false => self.emit(Transpose { permutation }, &[handle]),
-        }
+        let result = self.importer.builder.transpose(handle, permutation);
+        self.emitted(result)
     }
 
     /// Reduction; the value itself where there are no axes.
@@ -255,11 +251,8 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
         axes: &[usize],
         keep_dims: bool,
     ) -> Result<Handle, ImportError> {
-        if axes.is_empty() {
-            return Ok(handle);
-        }
-        let axes = axes.iter().map(|axis| *axis as i64).collect();
-        self.emit(Reduce { kind, axes, keep_dims }, &[handle])
+        let result = self.importer.builder.reduce(kind, handle, axes, keep_dims);
+        self.emitted(result)
     }
 
     /// `size` elements from `start` along one axis.
@@ -270,12 +263,8 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
         start: DimExpr,
         size: DimExpr,
     ) -> Result<Handle, ImportError> {
-        let mut sizes = self.extents(handle);
-        let mut starts = vec![DimExpr::constant(0); sizes.len()];
-        let steps = vec![1; sizes.len()];
-        starts[axis] = start;
-        sizes[axis] = size;
-        self.emit(Slice { starts, sizes, steps }, &[handle])
+        let result = self.importer.builder.slice(handle, axis, start, size);
+        self.emitted(result)
     }
 
     /// A value of one element as a scalar.
@@ -292,24 +281,4 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
         shape.resize(rank - axis, DimExpr::constant(1));
         self.reshape(handle, shape)
     }
-}
-
-/// The type that sums of products of a type are taken in.
-pub(crate) fn accumulator(dtype: DType) -> DType {
-    match dtype {
-        _ if dtype.is_float() => {
-            if dtype == DType::F64 {
-                DType::F64
-            } else {
-                DType::F32
-            }
-        }
-        _ if dtype.is_integer() && dtype.bits() <= 8 => DType::I32,
-        _ => dtype,
-    }
-}
-
-/// Product of expressions.
-pub(crate) fn product(dims: &[DimExpr]) -> Option<DimExpr> {
-    dims.iter().try_fold(DimExpr::constant(1), |product, dim| product.mul(dim))
 }

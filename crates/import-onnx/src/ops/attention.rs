@@ -171,7 +171,7 @@ fn mask(
             time = op.apply(Function::Add, &[time, offset])?;
         }
         let mut bound = |function: Function, distance: i64| -> Result<(), ImportError> {
-            let distance = op.importer.symbolic(DType::I64, &[], vec![distance.into()]);
+            let distance = op.importer.builder.symbolic(DType::I64, &[], vec![distance.into()]);
             let limit = op.apply(Function::Add, &[time, distance])?;
             let inside = op.apply(function, &[place, limit])?;
             visible = Some(and(op, visible, inside)?);

@@ -8,7 +8,7 @@ use crate::import::node::{OpImport, Outputs};
 pub(super) fn constant(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(0..=0)?;
     if let Some(tensor) = op.node.tensor("value")? {
-        return Ok(vec![op.importer.constant(tensor.clone())]);
+        return Ok(vec![op.importer.builder.constant(tensor.clone())]);
     }
     if op.since >= 12 {
         if let Some(value) = op.node.int("value_int")? {

@@ -15,7 +15,7 @@ pub(super) fn constant_of_shape(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(1..=1)?;
     let shape = op.known_dims(0, "the shape of the result")?;
     let value = match op.node.tensor("value")? {
-        Some(value) if value.element_count() == 1 => op.importer.constant(value.clone()),
+        Some(value) if value.element_count() == 1 => op.importer.builder.constant(value.clone()),
         Some(value) => {
             return Err(op.node.attribute_error("value", "one element", format!("has {}", value.element_count())));
         }

@@ -48,7 +48,7 @@ pub(super) fn places(op: &mut OpImport<'_, '_, '_>, extent: DimExpr, after: usiz
 
 /// An extent as an i64 scalar.
 pub(super) fn extent(op: &mut OpImport<'_, '_, '_>, extent: DimExpr) -> Handle {
-    op.importer.symbolic(DType::I64, &[], vec![extent])
+    op.importer.builder.symbolic(DType::I64, &[], vec![extent])
 }
 
 /// Both, where there are two.

@@ -17,7 +17,7 @@ pub(super) fn shape(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     }
     let dims = op.extents(x);
     let dims = if start < end { dims[start as usize..end as usize].to_vec() } else { Vec::new() };
-    Ok(vec![op.importer.symbolic(DType::I64, &[dims.len() as u64], dims)])
+    Ok(vec![op.importer.builder.symbolic(DType::I64, &[dims.len() as u64], dims)])
 }
 
 /// The number of elements.
@@ -25,7 +25,7 @@ pub(super) fn size(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(1..=1)?;
     let x = op.input(0)?;
     let count = product(&op.extents(x)).ok_or_else(|| op.unsupported("a number of elements this large"))?;
-    Ok(vec![op.importer.symbolic(DType::I64, &[], vec![count])])
+    Ok(vec![op.importer.builder.symbolic(DType::I64, &[], vec![count])])
 }
 
 /// Identity: the value itself.

@@ -14,17 +14,17 @@ const MAX_ELEMENTS: u64 = 1 << 16;
 const BUDGET: u64 = 1 << 27;
 
 /// The folder of one model.
-pub(super) struct Folder {
+pub(crate) struct Folder {
     left: u64,
 }
 
 impl Folder {
-    pub(super) fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         Folder { left: BUDGET }
     }
 
     /// Results of an operator on constants; `None` when they are not computed here.
-    pub(super) fn fold(
+    pub(crate) fn fold(
         &mut self,
         operator: &Operator,
         operands: &[Tensor],

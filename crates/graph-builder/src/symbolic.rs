@@ -11,22 +11,22 @@ use tenon_graph_dialect::{DimExpr, Operator, TensorType};
 use tenon_tensor::{DType, Tensor};
 
 /// Most elements of a tensor that is followed.
-pub(super) const MAX_ELEMENTS: usize = 1024;
+pub(crate) const MAX_ELEMENTS: usize = 1024;
 
 /// Longest text of an expression that is followed.
-pub(super) const MAX_TEXT: usize = 1024;
+pub(crate) const MAX_TEXT: usize = 1024;
 
 /// Elements in row-major order, with their shape and type.
 #[derive(Clone)]
-pub(super) struct Known {
-    pub(super) dtype: DType,
-    pub(super) shape: Vec<usize>,
-    pub(super) values: Vec<DimExpr>,
+pub(crate) struct Known {
+    pub(crate) dtype: DType,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) values: Vec<DimExpr>,
 }
 
 impl Known {
     /// A small constant whose elements are integers.
-    pub(super) fn of_tensor(tensor: &Tensor) -> Option<Known> {
+    pub(crate) fn of_tensor(tensor: &Tensor) -> Option<Known> {
         if tensor.element_count() > MAX_ELEMENTS {
             return None;
         }
@@ -42,7 +42,7 @@ impl Known {
     }
 
     /// The tensor, if every element is a number.
-    pub(super) fn to_tensor(&self) -> Option<Tensor> {
+    pub(crate) fn to_tensor(&self) -> Option<Tensor> {
         let values = self.values.iter().map(DimExpr::as_constant).collect::<Option<Vec<_>>>()?;
         if self.dtype.is_float() {
             let values: Vec<f64> = values.into_iter().map(|value| value as f64).collect();
@@ -78,7 +78,7 @@ fn fits(dtype: DType, value: &DimExpr) -> bool {
 }
 
 /// The sign of an expression where it is the same for all values of the symbols; symbols are not negative.
-pub(crate) fn sign(value: &DimExpr) -> Option<Ordering> {
+pub fn sign(value: &DimExpr) -> Option<Ordering> {
     if let Some(value) = value.as_constant() {
         return Some(value.cmp(&0));
     }
@@ -97,7 +97,7 @@ fn is_not_negative(value: &DimExpr) -> bool {
 }
 
 /// The only result of an operator on known operands, if it is known too.
-pub(super) fn evaluate(operator: &Operator, operands: &[Known], results: &[TensorType]) -> Option<Known> {
+pub(crate) fn evaluate(operator: &Operator, operands: &[Known], results: &[TensorType]) -> Option<Known> {
     let [result] = results else { return None };
     let shape: Vec<usize> = result.known_shape()?.into_iter().map(usize::try_from).collect::<Result<_, _>>().ok()?;
     let count =
