@@ -13,20 +13,19 @@ fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-/// BatchNormalization at inference: (x - mean) / √(variance + ε) · scale + bias, in at least f32, in this order.
+/// BatchNormalization: (x - mean) / √(variance + ε) · scale + bias, in at least f32, in this order. In
+/// training mode mean and variance are those of the batch, and the running ones are outputs.
 pub(super) fn batch(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(5..=5)?;
     let x = op.input(0)?;
     let dtype = op.dtype(x);
     let rank = op.rank_at_least(x, 1)?;
     let epsilon = op.node.float_or("epsilon", 1e-5)?;
-    op.node.float_or("momentum", 0.9)?;
+    let momentum = op.node.float_or("momentum", 0.9)?;
     if op.since < 9 && !op.node.flag_or("spatial", true)? {
         return Err(op.unsupported("`spatial` = 0"));
     }
-    if op.since >= 14 && op.node.flag_or("training_mode", false)? {
-        return Err(op.unsupported("training mode"));
-    }
+    let training = op.since >= 14 && op.node.flag_or("training_mode", false)?;
     let wide = wide(dtype);
     let mut parameters = [x; 4];
     for (index, slot) in parameters.iter_mut().enumerate() {
@@ -37,7 +36,15 @@ pub(super) fn batch(op: &mut OpImport<'_, '_, '_>) -> Outputs {
             _ => op.along_axis(parameter, 1, rank)?,
         };
     }
-    let [scale, bias, mean, variance] = parameters;
+    let [scale, bias, mut mean, mut variance] = parameters;
+    let mut running = Vec::new();
+    if training {
+        let batch = batch_statistics(op, x, wide)?;
+        for (given, (index, found)) in [mean, variance].into_iter().zip(batch.into_iter().enumerate()) {
+            running.push(blend(op, given, found, f64::from(momentum), index + 3)?);
+        }
+        [mean, variance] = batch;
+    }
     let epsilon = op.scalar(f64::from(epsilon), wide)?;
     let sum = op.apply(Function::Add, &[variance, epsilon])?;
     let deviation = op.apply(Function::Sqrt, &[sum])?;
@@ -46,7 +53,38 @@ pub(super) fn batch(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let normal = op.apply(Function::Divide, &[centred, deviation])?;
     let scaled = op.apply(Function::Multiply, &[normal, scale])?;
     let result = op.apply(Function::Add, &[scaled, bias])?;
-    Ok(vec![op.cast(result, dtype)?])
+    let mut outputs = vec![op.cast(result, dtype)?];
+    outputs.extend(running);
+    Ok(outputs)
+}
+
+/// Mean and variance of each channel over all other dimensions, `[1, C, 1…]`.
+fn batch_statistics(op: &mut OpImport<'_, '_, '_>, x: Handle, wide: DType) -> Result<[Handle; 2], ImportError> {
+    let axes: Vec<usize> = (0..op.rank_at_least(x, 2)?).filter(|axis| *axis != 1).collect();
+    let x = op.cast(x, wide)?;
+    let mean = op.reduce(ReduceKind::Mean, x, &axes, true)?;
+    let centred = op.apply(Function::Subtract, &[x, mean])?;
+    let squares = op.apply(Function::Multiply, &[centred, centred])?;
+    Ok([mean, op.reduce(ReduceKind::Mean, squares, &axes, true)?])
+}
+
+/// A running statistic after a batch: given · momentum + found · (1 - momentum), in the type and shape of input `index`.
+fn blend(
+    op: &mut OpImport<'_, '_, '_>,
+    given: Handle,
+    found: Handle,
+    momentum: f64,
+    index: usize,
+) -> Result<Handle, ImportError> {
+    let wide = op.dtype(given);
+    let (keep, take) = (op.scalar(momentum, wide)?, op.scalar(1.0 - momentum, wide)?);
+    let kept = op.apply(Function::Multiply, &[given, keep])?;
+    let taken = op.apply(Function::Multiply, &[found, take])?;
+    let sum = op.apply(Function::Add, &[kept, taken])?;
+    let input = op.input(index)?;
+    let (dtype, shape) = (op.dtype(input), op.extents(input));
+    let sum = op.reshape(sum, shape)?;
+    op.cast(sum, dtype)
 }
 
 /// InstanceNormalization: over the spatial dimensions of each channel.

@@ -4,6 +4,7 @@ use tenon_graph_dialect::operators::{Function, ReduceKind, Window, WindowKind};
 use tenon_tensor::DType;
 
 use super::padding::{AutoPad, Geometry};
+use super::unpool::indices_of_largest;
 use crate::error::ImportError;
 use crate::import::importer::Handle;
 use crate::import::node::{OpImport, Outputs};
@@ -58,17 +59,21 @@ fn lowest(dtype: DType) -> f64 {
     }
 }
 
-/// MaxPool without indices.
+/// MaxPool, with the indices of the largest elements if they are wanted.
 pub(super) fn max_pool(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(1..=1)?;
     let x = op.input(0)?;
     let ceil = op.since >= 10 && op.node.flag_or("ceil_mode", false)?;
     if op.since >= 8 {
-        // The order of indices, which are not supported.
+        // The order of indices, wanted or not.
         op.node.flag_or("storage_order", false)?;
     }
     let dilated = op.since >= 10;
-    Ok(vec![window(op, WindowKind::Max, x, dilated, ceil)?])
+    let largest = window(op, WindowKind::Max, x, dilated, ceil)?;
+    match op.wants(1) {
+        true => Ok(vec![largest, indices_of_largest(op, x, largest, dilated)?]),
+        false => Ok(vec![largest]),
+    }
 }
 
 /// AveragePool.

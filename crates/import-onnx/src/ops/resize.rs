@@ -4,9 +4,10 @@ use tenon_graph_dialect::DimExpr;
 use tenon_graph_dialect::operators::{CoordinateMode, Resize, ResizeMode, ResizeRounding};
 use tenon_tensor::DType;
 
+use super::resize_antialias::Antialias;
 use crate::error::ImportError;
 use crate::import::importer::Handle;
-use crate::import::node::{OpImport, Outputs};
+use crate::import::node::{OpImport, Outputs, accumulator};
 
 /// The word of a table.
 fn word<T: Copy>(op: &OpImport<'_, '_, '_>, name: &str, default: &str, table: &[(&str, T)]) -> Result<T, ImportError> {
@@ -119,10 +120,9 @@ pub(super) fn resize(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let rank = op.rank(x);
     let mut axes: Vec<usize> = (0..rank).collect();
     let mut policy = "stretch";
+    let mut antialias = false;
     if op.since >= 18 {
-        if op.node.flag_or("antialias", false)? {
-            return Err(op.unsupported("`antialias` = 1"));
-        }
+        antialias = op.node.flag_or("antialias", false)? && mode != ResizeMode::Nearest;
         if let Some(list) = op.node.ints("axes")? {
             op.axes(list, rank)?;
             axes = list.iter().map(|axis| op.axis(*axis, rank)).collect::<Result<_, _>>()?;
@@ -138,6 +138,13 @@ pub(super) fn resize(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         _ => None,
     };
     let (sizes, mut scales) = sizes(op, x, &axes, policy)?;
+    if antialias {
+        let dtype = op.dtype(x);
+        let wide = op.cast(x, accumulator(if dtype.is_float() { dtype } else { DType::F32 }))?;
+        let kernel = Antialias { mode, coordinates, cubic_coefficient, exclude_outside };
+        let result = kernel.apply(op, wide, &sizes, scales.as_deref())?;
+        return Ok(vec![op.cast(result, dtype)?]);
+    }
     let mut coordinates = coordinates;
     if coordinates == CoordinateMode::AlignCorners
         && let Some(given) = &mut scales

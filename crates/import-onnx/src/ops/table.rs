@@ -37,6 +37,7 @@ rows! {
     "Acos" [7, 22] => elementwise::direct;
     "Acosh" [9, 22] => elementwise::direct;
     "Add" [7, 13, 14] => elementwise::direct;
+    "AffineGrid" [20] => grid_sample::affine_grid;
     "And" [7] => elementwise::direct;
     "ArgMax" [1, 11, 12, 13] => arg_reduce::arg_reduce;
     "ArgMin" [1, 11, 12, 13] => arg_reduce::arg_reduce;
@@ -46,7 +47,7 @@ rows! {
     "Atanh" [9, 22] => elementwise::direct;
     "Attention" [23, 24, 25] => attention::attention, "Q, K and V of several element types";
     "AveragePool" [7, 10, 11, 19, 22] => pool::average_pool;
-    "BatchNormalization" [7, 9, 14, 15] => normalization::batch, "training mode, `spatial` = 0";
+    "BatchNormalization" [7, 9, 14, 15] => normalization::batch, "`spatial` = 0; the outputs of training mode before version 14";
     "BitShift" [11, 28] => elementwise::bit_shift;
     "BitwiseAnd" [18] => elementwise::direct;
     "BitwiseNot" [18] => elementwise::direct;
@@ -56,7 +57,9 @@ rows! {
     "CastLike" [15, 19, 21, 23, 24, 25] => cast::cast_like, "strings; `round_mode` other than `up`";
     "Ceil" [6, 13] => elementwise::direct;
     "Celu" [12, 28] => activation::celu;
+    "CenterCropPad" [18] => center_crop_pad::center_crop_pad;
     "Clip" [6, 11, 12, 13] => activation::clip;
+    "Col2Im" [18] => col2im::col2im, "shapes that are not known before the model runs";
     "Concat" [4, 11, 13] => concat::concat;
     "Constant" [1, 9, 11, 12, 13, 19, 21, 23, 24, 25] => constant::constant, "sparse tensors, strings";
     "ConstantOfShape" [9, 20, 21, 23, 24, 25] => fill::constant_of_shape;
@@ -67,8 +70,10 @@ rows! {
     "Cosh" [9, 22] => elementwise::direct;
     "CumProd" [26] => cumulative::cumulative;
     "CumSum" [11, 14] => cumulative::cumulative;
+    "DeformConv" [19, 22] => deform_conv::deform_conv, "more than three spatial dimensions";
     "DepthToSpace" [1, 11, 13, 28] => space_depth::depth_to_space;
     "DequantizeLinear" [10, 13, 19, 21, 23, 24, 25, 28] => quantize::dequantize;
+    "Det" [11, 22] => determinant::determinant, "matrices of more than 64 rows";
     "Div" [7, 13, 14] => elementwise::direct;
     "Dropout" [7, 10, 12, 13, 22] => dropout::dropout, "training mode";
     "DynamicQuantizeLinear" [11] => quantize::dynamic;
@@ -91,6 +96,7 @@ rows! {
     "GlobalMaxPool" [1, 22] => pool::global;
     "Greater" [7, 9, 13] => elementwise::direct;
     "GreaterOrEqual" [12, 16] => elementwise::direct;
+    "GridSample" [16, 20, 22] => grid_sample::grid_sample, "more than three spatial dimensions";
     "GroupNormalization" [21] => normalization::group;
     "HardSigmoid" [6, 22] => activation::hard_sigmoid;
     "HardSwish" [14, 22] => activation::hard_swish;
@@ -112,7 +118,8 @@ rows! {
     "MatMul" [1, 9, 13] => matmul::matmul;
     "MatMulInteger" [10] => integer_product::matmul_integer;
     "Max" [6, 8, 12, 13] => variadic::variadic;
-    "MaxPool" [1, 8, 10, 11, 12, 22] => pool::max_pool, "the output `Indices`";
+    "MaxPool" [1, 8, 10, 11, 12, 22] => pool::max_pool;
+    "MaxUnpool" [9, 11, 22] => unpool::max_unpool;
     "Mean" [6, 8, 13] => variadic::variadic;
     "MeanVarianceNormalization" [9, 13] => normalization::mean_variance;
     "Min" [6, 8, 12, 13] => variadic::variadic;
@@ -120,6 +127,7 @@ rows! {
     "Mod" [10, 13, 28] => elementwise::modulo;
     "Mul" [7, 13, 14] => elementwise::direct;
     "Neg" [6, 13] => elementwise::direct;
+    "NegativeLogLikelihoodLoss" [12, 13, 22] => loss::negative_log_likelihood;
     "Not" [1] => elementwise::direct;
     "OneHot" [9, 11, 28] => one_hot::one_hot, "a depth that is not known before the model runs";
     "Or" [7] => elementwise::direct;
@@ -144,7 +152,9 @@ rows! {
     "ReduceSumSquare" [1, 11, 13, 18] => reduce::reduce;
     "Relu" [6, 13, 14] => activation::relu;
     "Reshape" [5, 13, 14, 19, 21, 23, 24, 25] => reshape::reshape;
-    "Resize" [10, 11, 13, 18, 19] => resize::resize, "`antialias` = 1";
+    "Resize" [10, 11, 13, 18, 19] => resize::resize, "`antialias` = 1 of free dimensions";
+    "ReverseSequence" [10, 28] => reverse_sequence::reverse_sequence;
+    "RoiAlign" [10, 16, 22] => roi_align::roi_align, "`sampling_ratio` = 0";
     "RotaryEmbedding" [23] => rotary_embedding::rotary_embedding;
     "Round" [11, 22] => elementwise::direct;
     "Scatter" [9] removed 11 => scatter::elements;
@@ -160,6 +170,7 @@ rows! {
     "Size" [1, 13, 19, 21, 23, 24, 25] => shape::size;
     "Slice" [1, 10, 11, 13] => slice::slice, "bounds that are not known before the model runs";
     "Softmax" [1, 11, 13] => softmax::softmax;
+    "SoftmaxCrossEntropyLoss" [12, 13] => loss::softmax_cross_entropy;
     "Softplus" [1, 22] => activation::softplus;
     "Softsign" [1, 22] => activation::softsign;
     "SpaceToDepth" [1, 13, 28] => space_depth::space_to_depth;
@@ -172,6 +183,8 @@ rows! {
     "Swish" [24] => activation::swish;
     "Tan" [7, 22] => elementwise::direct;
     "Tanh" [6, 13] => elementwise::direct;
+    "TensorScatter" [24] => tensor_scatter::tensor_scatter;
+    "TfIdfVectorizer" [9] => tf_idf::tf_idf_vectorizer, "strings";
     "ThresholdedRelu" [10, 22] => activation::thresholded_relu;
     "Tile" [6, 13] => fill::tile;
     "TopK" [1, 10, 11, 24] => top_k::top_k, "a k that is not known before the model runs";
@@ -181,6 +194,11 @@ rows! {
     "Upsample" [7, 9] removed 10 => resize::upsample;
     "Where" [9, 16] => elementwise::direct;
     "Xor" [7] => elementwise::direct;
+    "ArrayFeatureExtractor" in "ai.onnx.ml" [1] => classical::array_feature_extractor;
+    "Binarizer" in "ai.onnx.ml" [1] => classical::binarizer;
+    "Adagrad" in "ai.onnx.preview.training" [1] => training::adagrad;
+    "Adam" in "ai.onnx.preview.training" [1] => training::adam;
+    "Momentum" in "ai.onnx.preview.training" [1] => training::momentum;
     "Attention" in "com.microsoft" [1] => microsoft::attention::attention,
         "`do_rotary` = 1; a past that shares its memory with the present; masks of four dimensions or for packed input";
     "BiasGelu" in "com.microsoft" [1] => microsoft::gelu::gelu;
