@@ -1,60 +1,15 @@
-"""Writes the cases of this folder: one model of one operator each, seeded inputs, and what ONNX Runtime gives for them.
-
-    generate.py [FOLDER] [SEED]
-
-The layout is that of the ONNX backend tests: NAME/model.onnx, NAME/test_data_set_0/input_K.pb and output_K.pb. ONNX Runtime has no f16 kernels of
-most of these operators on a CPU; it casts to f32 and back around them. The files that are committed are those of seed 1 and onnxruntime 1.32.0.
+"""Writes the cases of this folder: operators of ONNX Runtime's own, one a case. See `../oracle.py`. ONNX Runtime has no f16 kernels of most of
+these operators on a CPU; it casts to f32 and back around them.
 """
 import os
 import sys
 
 import numpy as np
-import onnx
-import onnxruntime as ort
-from onnx import TensorProto, helper, numpy_helper
 
-FOLDER = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
-SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-DOMAIN = "com.microsoft"
-TYPES = {np.dtype("float32"): TensorProto.FLOAT, np.dtype("float16"): TensorProto.FLOAT16, np.dtype("float64"): TensorProto.DOUBLE,
-         np.dtype("int32"): TensorProto.INT32, np.dtype("int64"): TensorProto.INT64}
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from oracle import Case, begin
 
-
-class Case:
-    """Arrays for one case; the generator depends on its name alone."""
-
-    def __init__(self, name, dtype=np.float32):
-        self.name, self.dtype = name, dtype
-        self.random = np.random.default_rng([SEED, *name.encode()])
-
-    def floats(self, *shape, spread=1.0):
-        return (self.random.standard_normal(shape) * spread).astype(self.dtype)
-
-    def write(self, operator, inputs, outputs, **attributes):
-        """`inputs` are arrays or None; `outputs` are names, empty for one that is not wanted."""
-        names = [f"in{index}" if array is not None else "" for index, array in enumerate(inputs)]
-        given = [(name, array) for name, array in zip(names, inputs) if array is not None]
-        wanted = [name for name in outputs if name]
-        node = helper.make_node(operator, names, outputs, name=operator, domain=DOMAIN, **attributes)
-        values = [helper.make_tensor_value_info(name, TYPES[array.dtype], array.shape) for name, array in given]
-        # Types and shapes of outputs are those that ONNX Runtime gives.
-        bare = [helper.make_empty_tensor_value_info(name) for name in wanted]
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
-        make = lambda results: helper.make_model(helper.make_graph([node], self.name, values, results), opset_imports=opsets, ir_version=8)
-        options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.intra_op_num_threads = 1
-        session = ort.InferenceSession(make(bare).SerializeToString(), options)
-        results = session.run(wanted, dict(given))
-        model = make([helper.make_tensor_value_info(name, TYPES[array.dtype], array.shape) for name, array in zip(wanted, results)])
-        folder = os.path.join(FOLDER, self.name, "test_data_set_0")
-        os.makedirs(folder, exist_ok=True)
-        onnx.save(model, os.path.join(FOLDER, self.name, "model.onnx"))
-        for kind, arrays in (("input", given), ("output", list(zip(wanted, results)))):
-            for index, (name, array) in enumerate(arrays):
-                with open(os.path.join(folder, f"{kind}_{index}.pb"), "wb") as file:
-                    file.write(numpy_helper.from_array(array, name).SerializeToString())
-
+begin(__file__, domain="com.microsoft")
 
 HALF = np.float16
 

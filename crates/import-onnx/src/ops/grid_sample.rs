@@ -72,7 +72,7 @@ pub(super) fn grid_sample(op: &mut OpImport<'_, '_, '_>) -> Outputs {
 /// From -1 … 1 to a place among `size` elements: the ends are the outermost elements' centres (`corners`) or edges.
 fn in_elements(op: &mut OpImport<'_, '_, '_>, x: Handle, size: &DimExpr, corners: bool) -> Result<Handle, ImportError> {
     let dtype = op.dtype(x);
-    let size = op.importer.symbolic(DType::I64, &[], vec![size.clone()]);
+    let size = op.importer.builder.symbolic(DType::I64, &[], vec![size.clone()]);
     let size = op.cast(size, dtype)?;
     let (one, half) = (op.scalar(1.0, dtype)?, op.scalar(0.5, dtype)?);
     let x = op.apply(Function::Add, &[x, one])?;
@@ -117,7 +117,7 @@ pub(super) fn affine_grid(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         shape[axis] = sizes[axis].clone();
         let place = op.emit(Iota { dtype: DType::I64, shape, axis: axis as i64 }, &[])?;
         let place = op.cast(place, wide)?;
-        let count = op.importer.symbolic(DType::I64, &[], vec![sizes[axis].clone()]);
+        let count = op.importer.builder.symbolic(DType::I64, &[], vec![sizes[axis].clone()]);
         let count = op.cast(count, wide)?;
         let place = from_elements(op, place, count, corners)?;
         columns.push(op.broadcast(place, whole.clone())?);

@@ -87,7 +87,7 @@ pub(super) fn roi_align(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         let column = op.reshape(column, wide_shape.clone())?;
         op.apply(function, &[row, column])
     };
-    let width = op.importer.symbolic(DType::I64, &[], vec![dims[3].clone()]);
+    let width = op.importer.builder.symbolic(DType::I64, &[], vec![dims[3].clone()]);
     let row = op.apply(Function::Multiply, &[rows.index, width])?;
     let index = pair(op, Function::Add, row, columns.index)?;
     let weight = pair(op, Function::Multiply, rows.weight, columns.weight)?;
@@ -98,7 +98,7 @@ pub(super) fn roi_align(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let too_large = || op.unsupported("an image this large");
     let pixels = dims[2].mul(&dims[3]).ok_or_else(too_large)?;
     let all = dims[0].mul(&pixels).ok_or_else(too_large)?;
-    let pixel_count = op.importer.symbolic(DType::I64, &[], vec![pixels.clone()]);
+    let pixel_count = op.importer.builder.symbolic(DType::I64, &[], vec![pixels.clone()]);
     let images = op.cast(images, DType::I64)?;
     let image = op.reshape(images, [vec![count.clone()], vec![number(1); 6]].concat())?;
     let first = op.apply(Function::Multiply, &[image, pixel_count])?;
@@ -173,7 +173,7 @@ fn samples_along(
     let step = op.apply(Function::Divide, &[step, samples])?;
     let x = op.apply(Function::Add, &[start, step])?;
 
-    let size = op.importer.symbolic(DType::I64, &[], vec![size.clone()]);
+    let size = op.importer.builder.symbolic(DType::I64, &[], vec![size.clone()]);
     let size = op.cast(size, dtype)?;
     let (zero, before) = (op.scalar(0.0, dtype)?, op.scalar(-1.0, dtype)?);
     let last = op.apply(Function::Subtract, &[size, one])?;

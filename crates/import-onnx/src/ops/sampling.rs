@@ -73,7 +73,7 @@ pub(super) fn sample(
         index = Some(match index {
             None::<Handle> => along.index,
             Some(index) => {
-                let size = op.importer.symbolic(DType::I64, &[], vec![sizes[axis].clone()]);
+                let size = op.importer.builder.symbolic(DType::I64, &[], vec![sizes[axis].clone()]);
                 let rows = op.apply(Function::Multiply, &[index, size])?;
                 op.apply(Function::Add, &[rows, along.index])?
             }
@@ -130,7 +130,7 @@ fn corners_of(
     shape: &[usize],
 ) -> Result<Corners, ImportError> {
     let dtype = op.dtype(coordinate);
-    let size = op.importer.symbolic(DType::I64, &[], vec![size.clone()]);
+    let size = op.importer.builder.symbolic(DType::I64, &[], vec![size.clone()]);
     let size = op.cast(size, dtype)?;
     let one = op.scalar(1.0, dtype)?;
     let last = op.apply(Function::Subtract, &[size, one])?;
@@ -138,7 +138,10 @@ fn corners_of(
     if interpolation == Interpolation::Nearest {
         x = op.apply(Function::Round, &[x])?;
     }
-    x = inside(op, x, last, outside)?;
+    if interpolation != Interpolation::Cubic {
+        // A cubic kernel reaches over the border; what it reads there is brought inside below, as PyTorch and ONNX Runtime have it.
+        x = inside(op, x, last, outside)?;
+    }
     let (places, weight) = match interpolation {
         Interpolation::Nearest => (x, None),
         _ => {

@@ -43,9 +43,9 @@ pub(super) fn tensor_scatter(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     };
     let step = op.emit(Iota { dtype: DType::I64, shape: vec![one, size.clone()], axis: 1 }, &[])?;
     let mut from = op.apply(Function::Subtract, &[step, first])?;
-    let limit = op.importer.symbolic(DType::I64, &[], vec![length]);
+    let limit = op.importer.builder.symbolic(DType::I64, &[], vec![length]);
     if circular {
-        let size = op.importer.symbolic(DType::I64, &[], vec![size.clone()]);
+        let size = op.importer.builder.symbolic(DType::I64, &[], vec![size.clone()]);
         from = op.apply(Function::Modulo, &[from, size])?;
     }
     let zero = op.scalar(0.0, DType::I64)?;

@@ -88,7 +88,7 @@ pub(super) fn indices_of_largest(
         let begin = op.scalar(-geometry.begin[axis] as f64, DType::I64)?;
         let place = op.apply(Function::Add, &[place, begin])?;
         let place = op.apply(Function::Add, &[place, cell])?;
-        let size = op.importer.symbolic(DType::I64, &[], vec![sizes[axis].clone()]);
+        let size = op.importer.builder.symbolic(DType::I64, &[], vec![sizes[axis].clone()]);
         let zero = op.scalar(0.0, DType::I64)?;
         let after = op.apply(Function::GreaterEqual, &[place, zero])?;
         let before = op.apply(Function::Less, &[place, size])?;
@@ -118,7 +118,7 @@ pub(super) fn indices_of_largest(
         equal = op.apply(Function::Or, &[equal, unordered])?;
     }
     let equal = op.apply(Function::And, &[equal, hit])?;
-    let pixel_count = op.importer.symbolic(DType::I64, &[], vec![pixels]);
+    let pixel_count = op.importer.builder.symbolic(DType::I64, &[], vec![pixels]);
     let found = op.apply(Function::Select, &[equal, index, pixel_count])?;
     let window: Vec<usize> = (2 + axes..2 + 2 * axes).collect();
     let mut found = op.reduce(ReduceKind::Min, found, &window, false)?;
@@ -135,8 +135,9 @@ pub(super) fn indices_of_largest(
 
 /// A row-major index of `sizes` as one that counts the first dimension fastest.
 fn transposed_index(op: &mut OpImport<'_, '_, '_>, index: Handle, sizes: &[DimExpr]) -> Result<Handle, ImportError> {
-    let number =
-        |op: &mut OpImport<'_, '_, '_>, size: &DimExpr| op.importer.symbolic(DType::I64, &[], vec![size.clone()]);
+    let number = |op: &mut OpImport<'_, '_, '_>, size: &DimExpr| {
+        op.importer.builder.symbolic(DType::I64, &[], vec![size.clone()])
+    };
     let mut rest = index;
     let mut places = Vec::new();
     for size in sizes.iter().rev() {

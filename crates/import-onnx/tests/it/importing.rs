@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::common::*;
 use bytes::Bytes;
-use tenon_import_onnx::proto::attribute_proto::AttributeType;
 use tenon_import_onnx::proto::tensor_proto::DataType;
 use tenon_import_onnx::proto::*;
 use tenon_import_onnx::{ImportError, ImportOptions, import_loaded};
@@ -200,10 +199,9 @@ fn operators_versions_and_options_that_are_not_supported() {
     assert_eq!(code, "E0135");
     assert!(message.contains("`drop`"), "{message}");
     // An output that is not supported.
-    let mut pool = node("MaxPool", &["x"], &["y", "indices"]);
-    pool.attribute = vec![AttributeProto { ints: vec![1], ..attribute("kernel_shape", AttributeType::Ints) }];
-    let mut graph = one(pool);
-    graph.input = vec![value("x", &[1, 1, 5])];
+    let names = ["x", "scale", "bias", "mean", "variance"];
+    let mut graph = one(node("BatchNormalization", &names, &["y", "running"]));
+    graph.input = names.iter().map(|name| value(name, if *name == "x" { &[1, 5][..] } else { &[5][..] })).collect();
     assert_eq!(refused(graph).0, "E0135");
 }
 

@@ -168,13 +168,18 @@ fn tiny_random_gpt2_step_by_step() {
     assert_eq!(steps, 4);
 }
 
-/// Operators of ONNX Runtime's own, against what it gives: every seventh of the cases, which the importer's tests all run.
+/// Operators of ONNX Runtime's own, and options of ONNX's, against what it gives: every seventh of the cases, which the importer's tests all run.
 #[test]
 fn operators_of_onnx_runtime() {
-    let root = PathBuf::from(testdata("microsoft"));
+    recorded_by_onnx_runtime("microsoft", 80);
+    recorded_by_onnx_runtime("operators", 60);
+}
+
+fn recorded_by_onnx_runtime(folder: &str, least: usize) {
+    let root = PathBuf::from(testdata(folder));
     let cases: Vec<_> =
         names_in(&root).into_iter().filter(|name| root.join(name).join("model.onnx").is_file()).collect();
-    assert!(cases.len() > 80);
+    assert!(cases.len() >= least);
     for case in cases.iter().step_by(7) {
         let folder = root.join(case);
         let model = tenon_import_onnx::Model::load(folder.join("model.onnx")).unwrap();
