@@ -376,20 +376,42 @@ impl<'m> TileBuilder<'m> {
         carried: &[Tile<'m>],
         body: impl FnOnce(TileBuilder<'m>, Value<'m>, &[Tile<'m>]) -> Result<Vec<Tile<'m>>, HwError>,
     ) -> Result<Vec<Tile<'m>>, HwError> {
-        let operands: Vec<_> = [lower, upper, step].into_iter().chain(carried.iter().map(|tile| tile.value)).collect();
-        let types: Vec<_> = carried.iter().map(|tile| tile.value.ty()).collect();
+        self.for_loop_with(lower, upper, step, &[], carried, |inner, position, _, tiles| {
+            Ok((Vec::new(), body(inner, position, tiles)?))
+        })
+    }
+
+    /// The same, carrying scalars besides, which end with the loop.
+    pub fn for_loop_with(
+        self,
+        lower: Value<'m>,
+        upper: Value<'m>,
+        step: Value<'m>,
+        scalars: &[Value<'m>],
+        carried: &[Tile<'m>],
+        body: impl FnOnce(
+            TileBuilder<'m>,
+            Value<'m>,
+            &[Value<'m>],
+            &[Tile<'m>],
+        ) -> Result<(Vec<Value<'m>>, Vec<Tile<'m>>), HwError>,
+    ) -> Result<Vec<Tile<'m>>, HwError> {
+        let initial = scalars.iter().copied().chain(carried.iter().map(|tile| tile.value));
+        let operands: Vec<_> = [lower, upper, step].into_iter().chain(initial.clone()).collect();
+        let types: Vec<_> = initial.map(|value| value.ty()).collect();
         let op = self.builder.op("scf.for").operands(&operands).results(&types).regions(1).build()?;
         let arguments: Vec<_> =
             std::iter::once(lower.ty()).chain(types).map(|ty| (ty, self.builder.location())).collect();
         let block = append_block(op, &arguments)?;
         let inner = self.builder.in_block(block);
         let values = block.arguments();
-        let tiles: Vec<_> =
-            values[1..].iter().zip(carried).map(|(value, tile)| self.tile(*value, tile.ty.clone())).collect();
-        let yielded = body(TileBuilder::new(inner), values[0], &tiles)?;
-        let yielded: Vec<_> = yielded.iter().map(|tile| tile.value).collect();
+        let (own, rest) = values[1..].split_at(scalars.len());
+        let tiles: Vec<_> = rest.iter().zip(carried).map(|(value, tile)| self.tile(*value, tile.ty.clone())).collect();
+        let (next, yielded) = body(TileBuilder::new(inner), values[0], own, &tiles)?;
+        let yielded: Vec<_> = next.into_iter().chain(yielded.iter().map(|tile| tile.value)).collect();
         inner.op("scf.yield").operands(&yielded).build()?;
-        Ok(op.results().into_iter().zip(carried).map(|(value, tile)| self.tile(value, tile.ty.clone())).collect())
+        let results = op.results().into_iter().skip(scalars.len());
+        Ok(results.zip(carried).map(|(value, tile)| self.tile(value, tile.ty.clone())).collect())
     }
 }
 

@@ -14,11 +14,28 @@ pub(crate) fn for_range<'m>(
     carried: &[Tile<'m>],
     body: impl FnOnce(TileBuilder<'m>, Value<'m>, &[Tile<'m>]) -> Result<Vec<Tile<'m>>, LoweringError>,
 ) -> Result<Vec<Tile<'m>>, LoweringError> {
+    for_range_with(builder, count, step, &[], carried, |inner, position, _, tiles| {
+        Ok((Vec::new(), body(inner, position, tiles)?))
+    })
+}
+
+/// What a turn of a loop leaves to the next: scalars and tiles.
+type Turn<'m> = (Vec<Value<'m>>, Vec<Tile<'m>>);
+
+/// The same, carrying scalars besides, which end with the loop.
+pub(crate) fn for_range_with<'m>(
+    builder: TileBuilder<'m>,
+    count: impl Into<Count>,
+    step: u32,
+    scalars: &[Value<'m>],
+    carried: &[Tile<'m>],
+    body: impl FnOnce(TileBuilder<'m>, Value<'m>, &[Value<'m>], &[Tile<'m>]) -> Result<Turn<'m>, LoweringError>,
+) -> Result<Vec<Tile<'m>>, LoweringError> {
     let scalar = builder.scalar();
     let (lower, upper, step) = (scalar.i32(0)?, count.into().value(scalar)?, scalar.i32(step as i32)?);
     let mut failure = None;
-    let result = builder.for_loop(lower, upper, step, carried, |inner, position, tiles| {
-        body(inner, position, tiles).map_err(|error| keep(error, &mut failure))
+    let result = builder.for_loop_with(lower, upper, step, scalars, carried, |inner, position, own, tiles| {
+        body(inner, position, own, tiles).map_err(|error| keep(error, &mut failure))
     });
     match failure {
         Some(error) => Err(error),

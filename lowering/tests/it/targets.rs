@@ -81,3 +81,17 @@ fn products_by_the_instructions_of_each_target() {
         }
     }
 }
+
+/// Where a grid of small tiles takes several waves and one of large tiles a single one, tiles are large: 64 products of a warp for each 32 terms.
+#[test]
+fn large_products_take_large_tiles() {
+    let product =
+        Contract { lhs: "mk".into(), rhs: "kn".into(), result: "mn".into(), accumulate: DType::F32, dtype: DType::F16 };
+    for (m, n, k, products) in [(1150, 1152, 72, 64), (128, 128, 72, 16)] {
+        let types = [t(DType::F16, &[m, k]), t(DType::F16, &[k, n])];
+        let inputs = [random(&types[0], 3), random(&types[1], 4)];
+        let ptx =
+            check_for("sm_86", case("contract", &types, 5e-3), &inputs, &|at, v| vec![op(at, product.clone(), v)]);
+        assert_eq!(ptx.matches("mma.sync").count(), products, "{m} x {n}");
+    }
+}

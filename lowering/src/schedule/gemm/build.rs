@@ -4,7 +4,7 @@
 //! asynchronously (the target can, and runs are of at least 4 bytes), three slots of shared memory are filled by `cp.async`; else the next tiles wait in registers and
 //! two slots alternate. Either way one barrier an iteration separates the readers of a slot from its next writer.
 
-use tenon_hw_dialect::{Access, Shared, Tile, TileBuilder};
+use tenon_hw_dialect::{Access, IntegerPredicate, Shared, Tile, TileBuilder};
 use tenon_ir::Value;
 
 use super::operand::Part;
@@ -12,7 +12,7 @@ use super::plan::{GemmPlan, OperandPlan, Unit};
 use super::problem::{Axis, Operand};
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
-use crate::schedule::control::for_range;
+use crate::schedule::control::{for_range, for_range_with};
 use crate::schedule::evaluate::{Evaluator, and_masks, cast_tile, splat, store};
 use crate::schedule::index::{Index, common, line};
 use crate::schedule::scalar::{Number, memory_type};
@@ -166,18 +166,26 @@ fn pipeline_async<'m>(
         builder.async_commit()?;
     }
     let tiles = Parts { size: k, part: plan.tile_k };
-    let result = for_range(builder, tiles, 1, &[accumulator], |inner, tile, carried| {
+    // The slot that is read goes round with the loop: a remainder would cost more than the copies.
+    let first = code.i32(0)?;
+    let result = for_range_with(builder, tiles, 1, &[first], &[accumulator], |inner, tile, scalars, carried| {
         let code = inner.scalar();
+        let slot = scalars[0];
         inner.async_wait(ASYNC_STAGES - 2)?;
         inner.barrier()?;
         let ahead = code.offset(tile, ASYNC_STAGES as i32 - 1)?;
-        let slot = code.div_rem(ahead, ASYNC_STAGES as i32)?.1;
         let start = code.scale(ahead, plan.tile_k as i32)?;
-        a.copy(inner, start, slot)?;
-        b.copy(inner, start, slot)?;
+        let (least, last) = (code.i32(0)?, code.i32(ASYNC_STAGES as i32 - 1)?);
+        // As many slots ahead as there are, less one, is the slot before.
+        let is_first = code.compare_int(IntegerPredicate::Equal, slot, least)?;
+        let free = code.select(is_first, last, code.offset(slot, -1)?)?;
+        a.copy(inner, start, free)?;
+        b.copy(inner, start, free)?;
         inner.async_commit()?;
-        let slot = code.div_rem(tile, ASYNC_STAGES as i32)?.1;
-        Ok(vec![multiply(plan, inner, a, b, slot, &carried[0])?])
+        let sum = multiply(plan, inner, a, b, slot, &carried[0])?;
+        let is_last = code.compare_int(IntegerPredicate::Equal, slot, last)?;
+        let next = code.select(is_last, least, code.offset(slot, 1)?)?;
+        Ok((vec![next], vec![sum]))
     })?;
     // No copy may be under way when the block ends.
     builder.async_wait(0)?;

@@ -61,17 +61,53 @@ fn tile(extent: Size, least: u32, most: u32) -> u32 {
     extent.capacity_u32().clamp(1, 1 << 31).next_power_of_two().clamp(least, most)
 }
 
-/// The matrix instructions of the target that compute a product as it is, the fastest first: of operands in the types that they have,
-/// summed in the type that the graph says. f32 is not rounded to tf32.
-fn instructions(problem: &Problem, target: &Target) -> Vec<(&'static MatrixInstruction, Fragments<'static>)> {
-    let rate = match problem.a.dtype {
+/// The type that tensor cores know a type by.
+fn tensor_type(dtype: DType) -> Option<TensorType> {
+    Some(match dtype {
         DType::F16 => TensorType::F16,
         DType::BF16 => TensorType::BF16,
         DType::F64 => TensorType::F64,
         DType::I8 | DType::U8 => TensorType::I8,
-        _ => return Vec::new(),
+        _ => return None,
+    })
+}
+
+/// Bytes that the L2 cache gives a multiprocessor in a clock, as the model of time has it.
+const L2_BYTES: u64 = 64;
+
+/// Rows and columns of the result's tile for a matrix instruction: of 64 or 128, or less where the product is smaller, what takes the least
+/// time by a model of whole waves of blocks, one a multiprocessor, whose multiplications and loads do not overlap. Of equals the smallest.
+///
+/// The larger tiles need their accumulators and fragments in registers: they are left to operands that are copied to shared memory without
+/// registers and whose places need no check.
+fn tensor_tile(problem: &Problem, target: &Target, rate: u32, least: [u32; 2], most: u32) -> [u32; 2] {
+    let (m, n, batch) = (problem.extent(Axis::M), problem.extent(Axis::N), problem.extent(Axis::Batch));
+    let of = |rows: u32, columns: u32| [tile(m, least[0], rows), tile(n, least[1], columns)];
+    let bytes = problem.a.dtype.size() as u32;
+    let reading = |axis, shape| Reading::new(problem, axis, shape).contiguity * bytes >= 4;
+    let is_plain = !problem.a.dims.iter().chain(&problem.b.dims).any(|dim| dim.checked);
+    let is_copied = target.architecture.features.cp_async
+        && reading(Axis::M, [most, TENSOR_K_BYTES / bytes])
+        && reading(Axis::N, [TENSOR_K_BYTES / bytes, most]);
+    if !is_plain || !is_copied || most < 64 || problem.accumulate.size() > 4 {
+        return of(most, most);
+    }
+    let time = |[rows, columns]: [u32; 2]| {
+        let (rows, columns) = (u64::from(rows), u64::from(columns));
+        let blocks = m.capacity().div_ceil(rows) * n.capacity().div_ceil(columns).saturating_mul(batch.capacity());
+        let waves = blocks.div_ceil(u64::from(target.gpu.sms.max(1)));
+        let multiply = rows * columns * L2_BYTES;
+        let load = (rows + columns) * u64::from(bytes) * u64::from(rate.max(1));
+        waves.saturating_mul(multiply + load)
     };
-    if target.tensor_rate(rate).is_none() {
+    let candidates = [of(64, 64), of(64, 128), of(128, 64), of(128, 128)];
+    candidates.into_iter().min_by_key(|tile| time(*tile)).unwrap_or(of(most, most))
+}
+
+/// The matrix instructions of the target that compute a product as it is, the fastest first: of operands in the types that they have,
+/// summed in the type that the graph says. f32 is not rounded to tf32.
+fn instructions(problem: &Problem, target: &Target) -> Vec<(&'static MatrixInstruction, Fragments<'static>)> {
+    if tensor_type(problem.a.dtype).and_then(|operands| target.tensor_rate(operands)).is_none() {
         return Vec::new();
     }
     let (a, b, accumulate) = (problem.a.dtype, problem.b.dtype, problem.accumulate);
@@ -138,7 +174,9 @@ impl GemmPlan {
                 let most = if wide { 32 } else { 64 };
                 let [across, along] = TENSOR_WARPS;
                 let tile_k = (TENSOR_K_BYTES / problem.a.dtype.size() as u32).max(depth);
-                (tile(m, rows * across, most), tile(n, columns * along, most), tile_k)
+                let rate = tensor_type(problem.a.dtype).and_then(|operands| target.tensor_rate(operands)).unwrap_or(1);
+                let [tile_m, tile_n] = tensor_tile(&problem, target, rate, [rows * across, columns * along], most);
+                (tile_m, tile_n, tile_k)
             }
             None if wide => (tile(m, 16, 32), tile(n, 16, 32), 8),
             None => (tile(m, 16, 64), tile(n, 16, 64), 16),
