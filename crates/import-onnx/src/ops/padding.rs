@@ -113,6 +113,31 @@ impl Geometry {
         op.emit(Pad { mode: PadMode::Constant, low, high }, &[x, value])
     }
 
+    /// Pads a value by all padding, so that none is left, with a scalar of its type.
+    pub(super) fn pad_all(
+        &mut self,
+        op: &mut OpImport<'_, '_, '_>,
+        x: Handle,
+        value: Handle,
+    ) -> Result<Handle, ImportError> {
+        let rank = self.kernel.len() + 2;
+        let mut low = vec![DimExpr::constant(0); rank];
+        let mut high = low.clone();
+        for index in 0..self.kernel.len() {
+            low[index + 2] = DimExpr::constant(std::mem::take(&mut self.begin[index]));
+            high[index + 2] = DimExpr::constant(std::mem::take(&mut self.end[index]));
+        }
+        for (index, begin, end) in self.free.drain(..) {
+            low[index + 2] = begin;
+            high[index + 2] = end;
+        }
+        let is_none = |sizes: &[DimExpr]| sizes.iter().all(|size| size.as_constant() == Some(0));
+        if is_none(&low) && is_none(&high) {
+            return Ok(x);
+        }
+        op.emit(Pad { mode: PadMode::Constant, low, high }, &[x, value])
+    }
+
     /// Resolves SAME padding for the spatial dimensions of an input.
     pub(super) fn resolve(&mut self, op: &OpImport<'_, '_, '_>, dims: &[Dim]) -> Result<(), ImportError> {
         if !matches!(self.auto_pad, AutoPad::SameUpper | AutoPad::SameLower) {

@@ -104,6 +104,16 @@ fn cases_that_onnx_runtime_recorded_are_right() {
     }
 }
 
+/// Products of quantised integers, against what ONNX Runtime gives.
+#[test]
+fn cases_of_quantised_products_are_right() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/quantized");
+    let (passed, refused, wrong) = run(&root);
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert_eq!((passed, refused), (folders(&root).len(), 0));
+    assert!(passed >= 9, "{passed}");
+}
+
 /// Knuth's MMIX generator; the high bits are the good ones.
 struct Random(u64);
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod basics;
+mod codegen;
 mod conformance;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -10,6 +11,7 @@ mod hostile;
 mod kernels;
 mod lower;
 mod models;
+mod quantized;
 mod run;
 mod sim;
 
