@@ -3,6 +3,7 @@
 //! Not MLIR's `cse`: that one forgets where the merged operators came from.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use tenon_graph_dialect::Operator;
 use tenon_ir::{Module, Op};
@@ -11,6 +12,15 @@ use tenon_pass_manager::{Pass, PassContext, PassError};
 /// Keeps the first of identical operators.
 pub struct MergeIdentical;
 
+/// What an operator computes: equal for operators that compute the same from the same.
+#[derive(PartialEq, Eq, Hash)]
+struct Content {
+    name: String,
+    operands: Vec<usize>,
+    results: Vec<usize>,
+    attributes: Vec<(String, usize)>,
+}
+
 impl Pass for MergeIdentical {
     fn name(&self) -> &'static str {
         "merge-identical"
@@ -18,7 +28,7 @@ impl Pass for MergeIdentical {
 
     fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
         for function in module.body().ops().into_iter().filter(|op| op.is("func.func")) {
-            let mut seen: HashMap<(String, Vec<usize>, Vec<usize>), Vec<Op<'_>>> = HashMap::new();
+            let mut seen: HashMap<Content, Op<'_>> = HashMap::new();
             for op in function.region_block(0).map(|block| block.ops()).unwrap_or_default() {
                 let is_leaf = op.is("graph.get_parameter") || op.is("graph.constant");
                 if !is_leaf && !Operator::NAMES.iter().any(|name| op.is(name)) {
@@ -26,12 +36,14 @@ impl Pass for MergeIdentical {
                 }
                 let operands = op.operands().into_iter().map(|value| value.key()).collect();
                 let results = op.result_types().into_iter().map(|ty| ty.key()).collect();
-                let attributes = op.attributes();
-                let candidates = seen.entry((op.name(), operands, results)).or_default();
-                // Attributes are unique in a session, so that comparing them compares no contents.
-                let Some(first) = candidates.iter().find(|first| first.attributes() == attributes) else {
-                    candidates.push(op);
-                    continue;
+                // Attributes are unique in a session, so that their keys stand for their contents.
+                let attributes = op.attributes().into_iter().map(|(name, value)| (name, value.key())).collect();
+                let first = match seen.entry(Content { name: op.name(), operands, results, attributes }) {
+                    Entry::Occupied(first) => *first.get(),
+                    Entry::Vacant(place) => {
+                        place.insert(op);
+                        continue;
+                    }
                 };
                 if !context.rewrite("operators merged") {
                     return Ok(());

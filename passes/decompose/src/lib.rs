@@ -1,9 +1,10 @@
-//! Operators without a kernel of their own, as operators that have one.
+//! Operators without a kernel of their own, or with too much for one, as operators that have one.
 //!
 //! One file an operator, one line in the table [`apply`]. A decomposition rounds where the operator's definition rounds and nowhere else: the
 //! reference interpreter gives the same bits before and after.
 
 mod attention;
+mod concat;
 mod emit;
 
 use tenon_graph_dialect::{Operator, SemanticError, TensorType};
@@ -23,6 +24,7 @@ fn apply<'m>(
 ) -> Option<Result<Vec<Value<'m>>, SemanticError>> {
     match operator {
         Operator::Attention(attention) => Some(attention::decompose(attention, emit, operands)),
+        Operator::Concat(concat) => concat::decompose(concat, emit, operands),
         _ => None,
     }
 }
