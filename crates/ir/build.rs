@@ -1,4 +1,4 @@
-//! Compiles the list of dialects that every session registers.
+//! Compiles the list of dialects that every session registers, and what LLVM's C interface lacks.
 
 fn main() {
     println!("cargo:rerun-if-changed=cpp");
@@ -12,6 +12,7 @@ fn main() {
         .flag_if_supported("-Wno-unused-parameter")
         .include(format!("{prefix}/include"))
         .include("cpp")
+        .file("cpp/pass_gate.cpp")
         .file("cpp/registry.cpp")
         .file("cpp/upstream.cpp")
         .warnings(false)

@@ -28,6 +28,11 @@ impl<'s> Attribute<'s> {
         self.raw
     }
 
+    /// A number that is equal for equal attributes of a session, and differs for others.
+    pub fn key(self) -> usize {
+        self.raw.ptr as usize
+    }
+
     /// The context it belongs to.
     pub fn context(self) -> Context<'s> {
         unsafe { Context::from_raw(mlirAttributeGetContext(self.raw)) }

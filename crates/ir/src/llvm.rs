@@ -21,11 +21,15 @@ pub struct NvptxTarget {
     pub ptx_version: u32,
 }
 
+/// Most instructions of a module for which straight-line strength reduction runs. It takes the square of a block's length, for kernels of thousands
+/// of instructions more than all the rest of code generation; for small kernels it takes a third of their address arithmetic away.
+const LARGE_MODULE: usize = 512;
+
 /// A module of LLVM IR.
 pub struct LlvmModule {
     // Dropped before the context that it lives in: fields drop in order of declaration.
     module: InkwellModule<'static>,
-    _context: Box<LlvmContext>,
+    context: Box<LlvmContext>,
 }
 
 impl LlvmModule {
@@ -48,7 +52,7 @@ impl LlvmModule {
         }
         // SAFETY: not null; the module borrows `context`, which this struct keeps at a fixed address and drops last.
         let module = unsafe { InkwellModule::new(raw.cast()) };
-        Ok(LlvmModule { module, _context: context })
+        Ok(LlvmModule { module, context })
     }
 
     /// Parses LLVM IR in text form.
@@ -80,7 +84,7 @@ impl LlvmModule {
         let module = context.create_module_from_ir(buffer).map_err(|error| IrError::Llvm(error.to_string()))?;
         // SAFETY: the module borrows `context`, which this struct keeps at a fixed address and drops last.
         let module = unsafe { std::mem::transmute::<InkwellModule<'_>, InkwellModule<'static>>(module) };
-        Ok(LlvmModule { module, _context: context })
+        Ok(LlvmModule { module, context })
     }
 
     /// Runs LLVM's pass pipeline `default<O3>` for the target, after verification.
@@ -94,12 +98,22 @@ impl LlvmModule {
             .map_err(|error| IrError::Llvm(error.to_string()))
     }
 
+    /// Number of instructions of all functions.
+    fn instructions(&self) -> usize {
+        let blocks = self.module.get_functions().flat_map(|function| function.get_basic_block_iter());
+        blocks.map(|block| block.get_instructions().count()).sum()
+    }
+
     /// Emits PTX.
     pub fn emit_ptx(&self, target: &NvptxTarget) -> Result<String, IrError> {
         let machine = machine(target)?;
         self.module.set_triple(&machine.get_triple());
         self.module.set_data_layout(&machine.get_target_data().get_data_layout());
         self.module.verify().map_err(|error| IrError::Llvm(error.to_string()))?;
+        if self.instructions() > LARGE_MODULE {
+            // SAFETY: the context is alive. The gate is never freed, and no pass of this context is running.
+            unsafe { tenonSkipStrengthReduction(self.context.raw()) };
+        }
         let buffer = machine
             .write_to_memory_buffer(&self.module, FileType::Assembly)
             .map_err(|error| IrError::Llvm(error.to_string()))?;
@@ -116,21 +130,9 @@ impl std::fmt::Display for LlvmModule {
 
 extern "C" fn ignore(_: inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef, _: *mut std::ffi::c_void) {}
 
-/// Options of LLVM's code generator that only its command line sets.
-///
-/// Straight-line strength reduction takes a third of the time of code generation for kernels whose loops are unrolled, and what it saves are
-/// address computations outside of loops, which ptxas finds again.
-fn options() {
-    let arguments = [c"tenon", c"-opt-disable=slsr"];
-    let pointers: Vec<_> = arguments.iter().map(|argument| argument.as_ptr()).collect();
-    // SAFETY: as many strings as the count says, which outlive the call; it is made once, before any thread compiles.
-    unsafe {
-        inkwell::llvm_sys::support::LLVMParseCommandLineOptions(
-            pointers.len() as std::ffi::c_int,
-            pointers.as_ptr(),
-            std::ptr::null(),
-        );
-    }
+unsafe extern "C" {
+    /// `cpp/pass_gate.cpp`.
+    fn tenonSkipStrengthReduction(context: inkwell::llvm_sys::prelude::LLVMContextRef);
 }
 
 fn machine(target: &NvptxTarget) -> Result<TargetMachine, IrError> {
@@ -140,10 +142,7 @@ fn machine(target: &NvptxTarget) -> Result<TargetMachine, IrError> {
         return Err(IrError::Llvm(format!("`{}` is no NVPTX processor", target.processor.escape_debug())));
     }
     static TARGETS: Once = Once::new();
-    TARGETS.call_once(|| {
-        Target::initialize_nvptx(&InitializationConfig::default());
-        options();
-    });
+    TARGETS.call_once(|| Target::initialize_nvptx(&InitializationConfig::default()));
     let triple = TargetTriple::create("nvptx64-nvidia-cuda");
     let nvptx = Target::from_triple(&triple).map_err(|error| IrError::Llvm(error.to_string()))?;
     nvptx

@@ -40,6 +40,15 @@ fn first(messages: &[Message]) -> String {
     text
 }
 
+fn list_names(names: &[String]) -> String {
+    const MOST: usize = 8;
+    let mut text = names.iter().take(MOST).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > MOST {
+        text += &format!(" and {} more", names.len() - MOST);
+    }
+    text
+}
+
 fn list(names: &[ArchitectureName]) -> String {
     names.iter().map(ArchitectureName::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -95,6 +104,12 @@ pub enum TargetError {
     /// A block that an SM cannot hold.
     #[error("a block with {requested} {what} does not fit {architecture}, which takes {least} to {most}")]
     BlockDoesNotFit { architecture: ArchitectureName, what: &'static str, requested: u32, least: u32, most: u32 },
+    /// Kernels that ptxas gave fewer registers than they need.
+    #[error("ptxas spills registers on {architecture}: {}", list_names(kernels))]
+    Spills { architecture: ArchitectureName, kernels: Vec<String> },
+    /// ptxas warned, or said that it gave performance away.
+    #[error("ptxas warns of the PTX for {architecture}: {}", first(messages))]
+    PtxasWarnings { architecture: ArchitectureName, messages: Vec<Message> },
     /// More than is taken from or given to a tool.
     #[error("{what} has more than {limit} {unit}, which is not taken")]
     TooLarge { what: &'static str, limit: u64, unit: &'static str },
@@ -130,6 +145,8 @@ impl TargetError {
             TargetError::Listing { .. } => "E0613",
             TargetError::BlockDoesNotFit { .. } => "E0614",
             TargetError::TooLarge { .. } => "E0615",
+            TargetError::Spills { .. } => "E0616",
+            TargetError::PtxasWarnings { .. } => "E0617",
         }
     }
 
@@ -175,6 +192,14 @@ impl TargetError {
             }
             TargetError::BlockDoesNotFit { what, .. } => format!("change the {what}, or the threads of a block"),
             TargetError::TooLarge { .. } => "divide the module into smaller ones".to_owned(),
+            TargetError::Spills { .. } => {
+                "PTX that Tenon emitted should never spill: report it with the model; in other PTX, raise `.maxnreg` or lower `.minnctapersm`"
+                    .to_owned()
+            }
+            TargetError::PtxasWarnings { .. } => {
+                "PTX that Tenon emitted should draw no warning: report it with the model; in other PTX, change the lines that are named"
+                    .to_owned()
+            }
         })
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! - [`stage`]: the stages, in one table. [`passes`]: which passes run in which stage, one line a pass.
 //! - [`driver`]: from a model or a dump through the stages; dumps; compiled programs.
+//! - [`assembly`]: what ptxas makes of a program's kernels.
 //! - [`Diagnostic`]: what every refusal becomes, for people and for machines.
 //! - [`conformance`]: the ONNX backend tests, in worker processes, against expected results.
 //! - [`command`]: the command line.
 //!
 //! Invariant: each fault that an input can cause ends in a [`Diagnostic`] with a stable code.
 
+pub mod assembly;
 pub mod command;
 pub mod conformance;
 mod diagnostic;

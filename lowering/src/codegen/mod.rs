@@ -5,7 +5,9 @@
 
 mod error;
 mod parallel;
+mod pressure;
 mod ptx;
+mod residency;
 
 use tenon_ir::Module;
 use tenon_ir::llvm::{LlvmModule, NvptxTarget};
@@ -53,5 +55,5 @@ pub fn emit_ptx(name: &str, module: &LlvmModule, target: &NvptxTarget) -> Result
     if let Some(symbol) = ptx::external_function(&ptx) {
         return Err(CodegenError::Unresolved { kernel: name.to_owned(), symbol });
     }
-    Ok(ptx)
+    Ok(residency::fit(ptx, &target.processor))
 }

@@ -30,7 +30,7 @@ use std::rc::Rc;
 use tenon_hw_dialect::TileType;
 use tenon_ir::{Attribute, Block, Builder, Location, Module, Op, Type, Value};
 use tenon_layout::LayoutError;
-use tenon_target::Architecture;
+use tenon_target::{Architecture, BlockResources};
 
 use error::layout_error;
 pub use error::{ExpandError, Place};
@@ -45,12 +45,27 @@ pub struct TargetInfo {
     pub architecture: &'static Architecture,
     /// The most shared memory that a block can have, in bytes.
     pub shared_bytes: u64,
+    /// Multiprocessors of the GPU.
+    pub sms: u32,
 }
 
 impl TargetInfo {
-    /// A device of an architecture, with all the shared memory that a block can opt in to.
-    pub fn of(architecture: &'static Architecture) -> Self {
-        TargetInfo { architecture, shared_bytes: u64::from(architecture.limits.shared_memory_per_block) }
+    /// A device of an architecture, with all the shared memory that a block can opt in to, and as many multiprocessors as a GPU has.
+    pub fn of(architecture: &'static Architecture, sms: u32) -> Self {
+        TargetInfo { architecture, shared_bytes: u64::from(architecture.limits.shared_memory_per_block), sms }
+    }
+
+    /// Blocks of a kernel that a multiprocessor can have at once by its grid, threads and shared memory, whatever their registers; of a
+    /// grid that depends on extents, as many as fit.
+    fn resident_blocks(&self, kernel: Op<'_>, threads: u32, shared_bytes: u64) -> u32 {
+        let grid = kernel.attribute("grid").and_then(Attribute::as_array).unwrap_or_default();
+        let size = |size: Attribute<'_>| u64::try_from(size.as_integer()?).ok();
+        let blocks = grid.into_iter().try_fold(1u64, |blocks, along| blocks.checked_mul(size(along)?));
+        let given = blocks.map_or(u64::MAX, |blocks| blocks.div_ceil(u64::from(self.sms.max(1))).max(1));
+        let shared_memory = u32::try_from(shared_bytes).unwrap_or(u32::MAX);
+        let block = BlockResources { threads, registers_per_thread: 1, shared_memory };
+        let fit = self.architecture.occupancy(&block).map_or(1, |occupancy| occupancy.blocks);
+        u32::try_from(given).unwrap_or(u32::MAX).min(fit)
     }
 }
 
@@ -150,6 +165,8 @@ pub fn expand_kernel<'s>(kernel: Op<'_>, into: &Module<'s>, target: &TargetInfo)
     if shared_bytes > target.shared_bytes {
         return Err(ExpandError::SharedMemory { kernel: name, bytes: shared_bytes, limit: target.shared_bytes });
     }
+    let blocks = target.resident_blocks(kernel, warps * 32, shared_bytes);
+    function.set_attribute("nvvm.minctasm", context.i32(blocks as i32))?;
     Ok(KernelInfo { name, threads: warps * 32, shared_bytes })
 }
 

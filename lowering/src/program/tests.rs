@@ -48,7 +48,7 @@ fn ampere() -> &'static Target {
 }
 
 fn compile(lowered: &Lowered<'_>) -> (Vec<KernelInfo>, Vec<String>) {
-    let target = TargetInfo::of(ampere().architecture);
+    let target = TargetInfo::of(ampere().architecture, ampere().gpu.sms);
     let session = lowered.module.session();
     let (mut infos, mut texts) = (Vec::new(), Vec::new());
     for kernel in lowered.module.body().ops().into_iter().filter(|op| op.is("hw.kernel")) {

@@ -14,7 +14,7 @@ pub fn on(architecture: &str) -> (TargetInfo, NvptxTarget) {
     let architecture = Architecture::find(architecture).unwrap();
     let version = architecture.ptx_version();
     let ptx_version = version.major * 10 + version.minor;
-    (TargetInfo::of(architecture), NvptxTarget { processor: architecture.llvm.processor.clone(), ptx_version })
+    (TargetInfo::of(architecture, 1), NvptxTarget { processor: architecture.llvm.processor.clone(), ptx_version })
 }
 
 /// The target of most tests.

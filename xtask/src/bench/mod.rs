@@ -75,7 +75,8 @@ fn file_of(model: &str, folder: Option<&Path>) -> Result<PathBuf> {
                 "`{model}` is looked for in the folder that {FOLDER_VARIABLE} names: set it, or give the path of an ONNX file"
             )));
         };
-        folder.join(format!("{model}.onnx"))
+        let alone = folder.join(format!("{model}.onnx"));
+        if alone.is_file() { alone } else { folder.join(model).join("model.onnx") }
     };
     if path.is_file() { Ok(path) } else { Err(Error::Failed(format!("there is no model {}", path.display()))) }
 }
@@ -89,7 +90,12 @@ pub fn command(workspace: &Workspace, arguments: &[OsString]) -> Result<()> {
         .iter()
         .map(|model| {
             let path = file_of(model, folder.as_deref())?;
-            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            // In a folder of its own, a model is called `model`.
+            let name = match (stem(&path), path.parent()) {
+                (name, Some(folder)) if name == "model" && folder.file_stem().is_some() => stem(folder),
+                (name, _) => name,
+            };
             Ok((name, path))
         })
         .collect::<Result<_>>()?;
@@ -190,6 +196,10 @@ mod tests {
         assert_eq!(file_of(path.to_str().unwrap(), None).unwrap(), path);
         assert!(file_of("m", None).unwrap_err().message().unwrap().contains(FOLDER_VARIABLE));
         assert!(file_of("n", Some(folder.path())).is_err());
+        let inside = folder.path().join("n/model.onnx");
+        std::fs::create_dir(folder.path().join("n")).unwrap();
+        std::fs::write(&inside, "").unwrap();
+        assert_eq!(file_of("n", Some(folder.path())).unwrap(), inside);
     }
 
     #[test]

@@ -48,6 +48,22 @@ impl Assembly {
         kernels.chain(functions).map(|(stores, loads)| u64::from(stores) + u64::from(loads)).sum()
     }
 
+    /// E0616 if a kernel or function spills registers, E0617 if ptxas warned or gave performance away: neither is acceptable in what Tenon
+    /// emits.
+    pub fn check(&self, architecture: impl AsRef<Architecture>) -> Result<(), TargetError> {
+        let architecture = architecture.as_ref().name;
+        let kernels = self.kernels.iter().map(|kernel| (&kernel.name, kernel.spill_stores + kernel.spill_loads));
+        let functions = self.functions.iter().map(|each| (&each.name, each.spill_stores + each.spill_loads));
+        let spilling = kernels.chain(functions).filter(|(_, bytes)| *bytes > 0);
+        let kernels: Vec<String> = spilling.map(|(name, _)| name.clone()).collect();
+        if !kernels.is_empty() {
+            return Err(TargetError::Spills { architecture, kernels });
+        }
+        let is_bad = |message: &&Message| message.severity >= Severity::Warning || message.is_performance_loss();
+        let messages: Vec<Message> = self.messages.iter().filter(is_bad).cloned().collect();
+        if messages.is_empty() { Ok(()) } else { Err(TargetError::PtxasWarnings { architecture, messages }) }
+    }
+
     /// Messages C75xx, none of which is acceptable in what Tenon emits.
     pub fn performance_losses(&self) -> impl Iterator<Item = &Message> {
         self.messages.iter().filter(|message| message.is_performance_loss())

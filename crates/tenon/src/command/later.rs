@@ -8,7 +8,7 @@ use crate::{Diagnostic, Failure};
 const PLANNED: &[&str] = &["build", "bisect", "verify", "diff", "profile", "tune", "recipe"];
 
 /// Commands of this version, for the nearest name.
-const COMMANDS: &[&str] = &["lower", "table", "explain", "run", "targets", "errors", "sim", "conformance"];
+const COMMANDS: &[&str] = &["lower", "table", "explain", "codegen", "run", "targets", "errors", "sim", "conformance"];
 
 /// Refuses a command: planned ones by code, others as wrong usage.
 pub(super) fn run(words: &[OsString]) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 //! One file a command: its arguments, what it does, what it prints. Exit status: 0 done, 1 refused, 2 wrong usage.
 
 mod arguments;
+mod codegen;
 mod conformance;
 mod device;
 mod errors;
@@ -50,6 +51,8 @@ enum Subcommands {
     Table(table::Arguments),
     /// Print what was decided: kernels, rewrites.
     Explain(explain::Arguments),
+    /// Assemble the kernels of models, and print registers, spills, occupancy and instructions.
+    Codegen(codegen::Arguments),
     /// Run a model, on the simulator unless told otherwise.
     Run(run::Arguments),
     /// List the targets.
@@ -89,6 +92,7 @@ fn run(command: Subcommands, output: &Output) -> Result<(), Failure> {
         Subcommands::Lower(arguments) => lower::run(&arguments, output),
         Subcommands::Table(arguments) => table::run(&arguments, output),
         Subcommands::Explain(arguments) => explain::run(&arguments, output),
+        Subcommands::Codegen(arguments) => codegen::run(&arguments, output),
         Subcommands::Run(arguments) => run::run(&arguments, output),
         Subcommands::Targets => targets::run(output),
         Subcommands::Errors(arguments) => errors::run(&arguments, output),

@@ -30,7 +30,7 @@ pub(crate) fn nvptx(target: &Target) -> NvptxTarget {
 }
 
 pub(super) fn target_info(target: &Target) -> TargetInfo {
-    TargetInfo::of(target.architecture)
+    TargetInfo::of(target.architecture, target.gpu.sms)
 }
 
 /// Stage `fuse` to `hw`, with the literals that became parameters.

@@ -51,7 +51,8 @@ impl Library {
         target: &'static Target,
         threads: usize,
     ) -> Result<Compiled, Failure> {
-        let architecture = target.architecture.name.to_string();
+        // What a kernel becomes depends on the architecture, and on how many multiprocessors its grid is spread over.
+        let architecture = format!("{} {}", target.architecture.name, target.gpu.sms);
         let kernels: Vec<Op<'_>> = module.body().ops().into_iter().filter(|op| op.is("hw.kernel")).collect();
         let keys: Vec<_> = kernels.iter().map(|op| (architecture.clone(), tile_program_key(*op))).collect();
         let mut seen = HashSet::new();
