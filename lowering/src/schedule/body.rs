@@ -88,6 +88,18 @@ fn amounts(operator: &Operator) -> Vec<&DimExpr> {
     }
 }
 
+/// A slice of at most this part of its input is taken to be one of many.
+const SMALL_PART: u64 = 16;
+
+/// Starts that a kernel gets as arguments though they are numbers: a slice alone that is a small part of its input, as each output of a split
+/// into many is, then is one tile program with all others of its shape, and is compiled once.
+fn shared_starts<'n>(inputs: &[Shape], nodes: &'n [Node]) -> &'n [DimExpr] {
+    let [Node { operator: Operator::Slice(slice), operands, results, .. }] = nodes else { return &[] };
+    let [ValueRef::Input(input)] = operands.as_slice() else { return &[] };
+    let (all, part) = (inputs[*input].elements().capacity(), results[0].elements().capacity());
+    if part.saturating_mul(SMALL_PART) <= all { &slice.starts } else { &[] }
+}
+
 /// An operator in the body.
 #[derive(Debug, Clone)]
 pub struct Node {
@@ -164,6 +176,7 @@ impl Body {
         if outputs.is_empty() {
             return Err(wrong("it yields nothing"));
         }
+        shared_starts(&inputs, &nodes).iter().try_for_each(|start| extents.add_number(start))?;
         Ok(Body { name, family: kernel.string("family").unwrap_or_default(), inputs, nodes, outputs, extents })
     }
 

@@ -377,10 +377,10 @@ impl ExtentTable {
 
     /// What an expression of an attribute is, such as a start or a pad, which was put into the table when the kernel was read.
     pub(super) fn amount(&self, expression: &DimExpr) -> Result<Amount, LoweringError> {
-        match expression.as_constant() {
-            Some(number) => i32::try_from(number).map(Amount::Number).map_err(|_| too_complex()),
-            None => {
-                let index = self.expressions.iter().position(|known| known == expression);
+        let index = self.expressions.iter().position(|known| known == expression);
+        match (expression.as_constant(), index) {
+            (Some(number), None) => i32::try_from(number).map(Amount::Number).map_err(|_| too_complex()),
+            (_, index) => {
                 let index = index.and_then(|index| u8::try_from(index + 1).ok()).ok_or_else(too_complex)?;
                 let mut extents = [0; MAX_FACTORS];
                 extents[MAX_FACTORS - 1] = index;
@@ -393,6 +393,14 @@ impl ExtentTable {
     pub(super) fn add(&mut self, expression: &DimExpr) -> Result<(), LoweringError> {
         if expression.as_constant().is_none() {
             self.index(expression)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a number other than 0 into the table, so that it is an argument.
+    pub(super) fn add_number(&mut self, number: &DimExpr) -> Result<(), LoweringError> {
+        if number.as_constant().is_some_and(|number| number != 0) {
+            self.index(number)?;
         }
         Ok(())
     }

@@ -146,6 +146,9 @@ pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -
             arguments.push(Argument::Pointer(pointer.address()));
             outputs.push(pointer);
         }
+        // Sizes are numbers here: what is passed besides are starts of slices.
+        let numbers = scheduled.extents.iter().map(|extent| Argument::I64(extent.as_constant().unwrap()));
+        arguments.extend(numbers);
         let config = LaunchConfig {
             grid: scheduled.shape.grid.clone().map(|size| size.as_constant().unwrap() as u32),
             block: [scheduled.shape.warps * 32, 1, 1],

@@ -144,3 +144,39 @@ fn a_shared_kernel_has_the_name_that_its_bucket_gives_it() {
     }
     assert!(!programs[1].ptx.contains("k1_reduce"), "{}", programs[1].ptx);
 }
+
+/// Outputs of a split are one kernel for all that do not begin at 0, launched with their starts.
+#[test]
+fn outputs_of_a_split_share_a_kernel() {
+    const OUTPUTS: u64 = 40;
+    let (mut slices, mut values, mut types) = (String::new(), Vec::new(), Vec::new());
+    for index in 0..OUTPUTS {
+        slices += &format!(
+            "    %{index} = graph.slice %x {{sizes = [3, 2], starts = [0, {}], steps = array<i64: 1, 1>}} : tensor<3x80xf32> -> tensor<3x2xf32>\n",
+            index * 2
+        );
+        values.push(format!("%{index}"));
+        types.push(format!("tensor<3x2xf32> {{graph.name = \"y{index}\"}}"));
+    }
+    let text = format!(
+        "module attributes {{graph.model = \"split\"}} {{\n  func.func @main(%x: tensor<3x80xf32> {{graph.name = \"x\"}}) -> ({}) {{\n{slices}    return {} : {}\n  }}\n}}\n",
+        types.join(", "),
+        values.join(", "),
+        vec!["tensor<3x2xf32>"; OUTPUTS as usize].join(", ")
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(&folder, "split.mlir", text);
+    let values: Vec<f64> = (0..240).map(f64::from).collect();
+    let input = tenon_tensor::Tensor::from_f64s(tenon_tensor::DType::F32, vec![3, 80], &values).unwrap();
+    let input = format!("x={}", crate::write_npy(&folder, "x.npy", &input));
+    let out = crate::file(&folder, "out");
+    crate::tenon(&["run", &model, "--input", &input, "-o", &out]).done();
+    for index in 0..OUTPUTS as usize {
+        let found = tenon_tensor::read_npy(std::path::Path::new(&out).join(format!("y{index}.npy"))).unwrap();
+        let expected: Vec<f64> =
+            (0..3).flat_map(|row| [row * 80 + index * 2, row * 80 + index * 2 + 1]).map(|value| value as f64).collect();
+        assert_eq!(found.to_f64_vec().unwrap(), expected, "{index}");
+    }
+    let ptx = crate::tenon(&["lower", &model, "--stage", "ptx"]);
+    assert_eq!(ptx.done().matches(".entry").count(), 2);
+}
