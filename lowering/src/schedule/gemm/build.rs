@@ -6,9 +6,10 @@
 
 use tenon_hw_dialect::{Access, IntegerPredicate, Shared, Tile, TileBuilder};
 use tenon_ir::Value;
+use tenon_layout::TileLayout;
 
 use super::operand::Part;
-use super::plan::{GemmPlan, OperandPlan, Unit};
+use super::plan::{GemmPlan, OperandPlan, Unit, WARPS};
 use super::problem::{Axis, Operand};
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
@@ -236,8 +237,10 @@ fn epilogue<'m>(
     [start_m, start_n, batch]: [Value<'m>; 3],
 ) -> Result<(), LoweringError> {
     let problem = &plan.problem;
-    let layout = &plan.accumulator;
+    let (layout, contiguity) = result_layout(plan)?;
+    let layout = &layout;
     let value = cast_tile(builder, &total, problem.accumulate, problem.dtype)?;
+    let value = builder.convert_layout(&value, layout)?;
     let wide = is_wide(&body.shape(ValueRef::Node(problem.anchor, 0)).sizes);
     let mut mask = None;
     let mut offsets = Vec::new();
@@ -267,7 +270,6 @@ fn epilogue<'m>(
         Ok(code.add(code.add(values[0], values[1])?, batch_offset)?)
     })?;
     let shape = body.shape(ValueRef::Node(problem.anchor, 0));
-    let contiguity = result_contiguity(plan, memory_type(problem.dtype).size() as u32)?;
     let index = Index::from_linear(&shape.sizes, linear, contiguity).as_own();
     let mut evaluator = Evaluator::new(body, inputs);
     evaluator.bind(ValueRef::Node(problem.anchor, 0), value);
@@ -280,16 +282,31 @@ fn epilogue<'m>(
     Ok(())
 }
 
-/// Registers in a row of the accumulator that are consecutive, aligned elements of the result.
-fn result_contiguity(plan: &GemmPlan, bytes: u32) -> Result<u32, LoweringError> {
+/// The layout that the result is stored in, and how many registers in a row are consecutive, aligned elements of it.
+///
+/// Threads hold pairs of elements after a matrix instruction, and rows that lie apart; where the result's rows allow wider access, elements
+/// change threads through shared memory first, so that what follows (operands of the epilogue, the result) moves by 16 bytes.
+fn result_layout(plan: &GemmPlan) -> Result<(TileLayout, u32), LoweringError> {
+    let bytes = memory_type(plan.problem.dtype).size() as u32;
+    let own = result_contiguity(plan, plan.accumulator.vector_width_along(1, bytes)?);
+    let widest = (16 / bytes).clamp(1, plan.tile_n).min((plan.tile_m * plan.tile_n / (WARPS * 32)).max(1));
+    let wide = result_contiguity(plan, widest);
+    if matches!(plan.unit, Unit::CudaCore) || wide <= own {
+        return Ok((plan.accumulator.clone(), own));
+    }
+    Ok((TileLayout::contiguous(&[plan.tile_m, plan.tile_n], &[1, 0], wide, WARPS)?, wide))
+}
+
+/// At most `width` elements in a row of a tile that are consecutive and aligned in the result.
+fn result_contiguity(plan: &GemmPlan, width: u32) -> u32 {
     let problem = &plan.problem;
-    let Some((size, _)) = problem.n.last().copied().filter(|(_, stride)| *stride == 1) else { return Ok(1) };
-    let mut width = common(plan.accumulator.vector_width_along(1, bytes)?, size);
+    let Some((size, _)) = problem.n.last().copied().filter(|(_, stride)| *stride == 1) else { return 1 };
+    let mut width = common(width, size);
     let others = problem.n[..problem.n.len() - 1].iter().chain(&problem.m).chain(&problem.batch);
     for (_, stride) in others {
         while width > 1 && !stride.is_multiple_of(width) {
             width /= 2;
         }
     }
-    Ok(width)
+    width
 }
