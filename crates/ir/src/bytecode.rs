@@ -11,7 +11,8 @@ use crate::Op;
 pub struct Bytecode(Vec<u8>);
 
 impl Bytecode {
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// The bytes. They depend on nothing but the operation, so that a hash of them is a key of its content.
+    pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 

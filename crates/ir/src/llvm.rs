@@ -25,6 +25,12 @@ pub struct NvptxTarget {
 /// of instructions more than all the rest of code generation; for small kernels it takes a third of their address arithmetic away.
 const LARGE_MODULE: usize = 512;
 
+/// Version of LLVM and MLIR: `22.1.8`.
+pub fn llvm_version() -> String {
+    let (major, minor, patch) = inkwell::support::get_llvm_version();
+    format!("{major}.{minor}.{patch}")
+}
+
 /// A module of LLVM IR.
 pub struct LlvmModule {
     // Dropped before the context that it lives in: fields drop in order of declaration.

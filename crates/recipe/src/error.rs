@@ -21,9 +21,9 @@ pub struct RecipeError {
 pub enum RecipeErrorKind {
     /// The file cannot be read.
     Unreadable,
-    /// A format other than TOML.
+    /// A format that is neither TOML nor YAML.
     Format,
-    /// No valid TOML.
+    /// No valid TOML or YAML.
     Syntax,
     /// A key that no clause has.
     UnknownKey,
@@ -33,6 +33,10 @@ pub enum RecipeErrorKind {
     Value,
     /// The schema version is missing or unknown.
     Version,
+    /// Clauses that contradict each other, or one that needs another.
+    Conflict,
+    /// More combinations of sizes than graphs may be compiled.
+    ShapeSpace,
 }
 
 impl RecipeError {
@@ -55,6 +59,8 @@ impl RecipeError {
             RecipeErrorKind::Unsupported => "E0204",
             RecipeErrorKind::Value => "E0205",
             RecipeErrorKind::Version => "E0206",
+            RecipeErrorKind::Conflict => "E0207",
+            RecipeErrorKind::ShapeSpace => "E0208",
         }
     }
 

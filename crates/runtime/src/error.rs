@@ -11,6 +11,16 @@ pub enum RuntimeError {
     /// The launch plan is wrong or not supported.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// No bucket holds a request.
+    #[error("no bucket holds inputs of these shapes: {shapes}; the nearest refuses, {source}")]
+    NoBucket {
+        /// The shapes given.
+        shapes: String,
+        /// The buckets that there are.
+        buckets: String,
+        /// Why the largest bucket refuses.
+        source: Box<RuntimeError>,
+    },
     /// A weight is missing or is not the one that the plan was made for.
     #[error("weight `{name}`: expected {expected}, found {found}")]
     Parameter {
@@ -161,6 +171,7 @@ impl RuntimeError {
     pub fn code(&self) -> &'static str {
         match self {
             RuntimeError::Plan(error) => error.code(),
+            RuntimeError::NoBucket { .. } => "E0723",
             RuntimeError::Parameter { .. } => "E0706",
             RuntimeError::Entry { .. } => "E0707",
             RuntimeError::MissingInput { .. } => "E0710",
@@ -200,6 +211,9 @@ impl RuntimeError {
             RuntimeError::ExtentConflict { .. } => Some("give tensors whose shapes agree".to_owned()),
             RuntimeError::Size { .. } => {
                 Some("build the plan anew from the model, or give inputs of other sizes".to_owned())
+            }
+            RuntimeError::NoBucket { buckets, .. } => {
+                Some(format!("give inputs that fit a bucket ({buckets}), or build with other sizes in the recipe"))
             }
             RuntimeError::Output { .. } => Some("report this as an error of tenon, with the model".to_owned()),
             RuntimeError::Device(error) => error.help(),

@@ -1,6 +1,7 @@
 //! A compiled bucket, ready to be put on a device.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tenon_tensor::Tensor;
 
@@ -13,7 +14,7 @@ use crate::{PlanError, RuntimeError};
 #[derive(Debug, Clone)]
 pub struct Executable {
     plan: LaunchPlan,
-    modules: Vec<String>,
+    modules: Vec<Arc<str>>,
     parameters: BTreeMap<String, Tensor>,
     expressions: Expressions,
 }
@@ -23,7 +24,7 @@ impl Executable {
     /// does not use are left out.
     pub fn new(
         plan: LaunchPlan,
-        modules: Vec<String>,
+        modules: impl IntoIterator<Item = impl Into<Arc<str>>>,
         parameters: impl IntoIterator<Item = (String, Tensor)>,
     ) -> Result<Self, RuntimeError> {
         Executable::check_plan(&plan)?;
@@ -37,6 +38,7 @@ impl Executable {
             }
         }
         let expressions = Expressions::of(&plan);
+        let modules = modules.into_iter().map(Into::into).collect();
         Ok(Executable { plan, modules, parameters: used, expressions })
     }
 
@@ -51,7 +53,7 @@ impl Executable {
     }
 
     /// PTX texts.
-    pub fn modules(&self) -> &[String] {
+    pub fn modules(&self) -> &[Arc<str>] {
         &self.modules
     }
 

@@ -12,11 +12,11 @@ use crate::device::{
     Placement, Stream,
 };
 use crate::executable::{Executable, same_shape};
-use crate::plan::{Argument, Launch, LaunchPlan, Operation, Place, PlanError, Step, TensorSlot};
+use crate::plan::{Argument, Buffer, Launch, LaunchPlan, MemoryKind, Operation, Place, PlanError, Step, TensorSlot};
 
 /// Weights on a device, shared by all instances that use them.
 pub struct DeviceParameters {
-    tensors: HashMap<String, (Tensor, Allocation)>,
+    tensors: HashMap<String, Arc<(Tensor, Allocation)>>,
 }
 
 impl DeviceParameters {
@@ -29,15 +29,22 @@ impl DeviceParameters {
         for (name, tensor) in parameters {
             let allocation = Allocation::new(device, tensor.bytes().len() as u64)?;
             device.upload(allocation.pointer(), tensor.bytes(), Stream::default())?;
-            tensors.insert(name.clone(), (tensor.clone(), allocation));
+            tensors.insert(name.clone(), Arc::new((tensor.clone(), allocation)));
         }
         Ok(Arc::new(DeviceParameters { tensors }))
+    }
+
+    /// The same weights under other names, each with its name here; what is not here is left out. No memory is used for it.
+    pub fn renamed<'a>(&self, names: impl IntoIterator<Item = (&'a String, &'a String)>) -> Arc<Self> {
+        let tensors =
+            names.into_iter().filter_map(|(name, here)| Some((name.clone(), Arc::clone(self.tensors.get(here)?))));
+        Arc::new(DeviceParameters { tensors: tensors.collect() })
     }
 
     fn pointer(&self, slot: &TensorSlot) -> Result<DevicePointer, RuntimeError> {
         let wrong =
             |found: String| RuntimeError::Parameter { name: slot.name.clone(), expected: slot.to_string(), found };
-        match self.tensors.get(&slot.name) {
+        match self.tensors.get(&slot.name).map(|entry| (&entry.0, &entry.1)) {
             Some((tensor, allocation)) if tensor.dtype() == slot.dtype && same_shape(&slot.shape, tensor.shape()) => {
                 Ok(allocation.pointer())
             }
@@ -73,6 +80,24 @@ pub struct StepReport {
     pub counters: Option<Counters>,
 }
 
+/// The memory of an instance between two steps of a run.
+pub struct Memory<'i> {
+    instance: &'i Instance,
+}
+
+impl Memory<'_> {
+    /// The first bytes of a place, once all work before is done.
+    ///
+    /// # Errors
+    /// The place is not that large, or holds nothing there.
+    pub fn read(&self, place: Place, bytes: u64) -> Result<Vec<u8>, RuntimeError> {
+        let held = self.instance.plan().place_bytes(place).unwrap_or(0);
+        let mut content = vec![0; usize::try_from(bytes.min(held)).unwrap_or(0)];
+        self.instance.device.download(self.instance.pointer(place), &mut content, Stream::default())?;
+        Ok(content)
+    }
+}
+
 /// An executable on a device: memory allocated and weights uploaded once, then run as often as wanted.
 pub struct Instance {
     executable: Arc<Executable>,
@@ -84,24 +109,50 @@ pub struct Instance {
     kernels: Vec<Option<KernelHandle>>,
     /// The extents of the last run and what followed from them.
     resolved: Option<(Extents, Arc<Resolved>)>,
-    _modules: LoadedModules,
+    _modules: Vec<Arc<LoadedModule>>,
     _arena: Vec<Allocation>,
     _parameters: Arc<DeviceParameters>,
     device: Arc<dyn Device>,
 }
 
-/// Modules that unload themselves.
-struct LoadedModules {
+/// A module that unloads itself.
+struct LoadedModule {
     device: Arc<dyn Device>,
-    handles: Vec<ModuleHandle>,
+    handle: ModuleHandle,
 }
 
-impl Drop for LoadedModules {
+impl Drop for LoadedModule {
     fn drop(&mut self) {
-        for handle in self.handles.drain(..) {
-            // As for memory: a refusal changes nothing any more.
-            let _ = self.device.unload_module(handle);
+        // As for memory: a refusal changes nothing any more.
+        let _ = self.device.unload_module(self.handle);
+    }
+}
+
+/// Modules on a device, each loaded once however many instances use it.
+pub struct DeviceModules {
+    device: Arc<dyn Device>,
+    loaded: HashMap<Arc<str>, Arc<LoadedModule>>,
+}
+
+impl DeviceModules {
+    /// None yet.
+    pub fn new(device: Arc<dyn Device>) -> Self {
+        DeviceModules { device, loaded: HashMap::new() }
+    }
+
+    /// How many are loaded.
+    pub fn count(&self) -> usize {
+        self.loaded.len()
+    }
+
+    fn get(&mut self, ptx: &Arc<str>) -> Result<Arc<LoadedModule>, DeviceError> {
+        if let Some(module) = self.loaded.get(ptx) {
+            return Ok(Arc::clone(module));
         }
+        let handle = self.device.load_module(ptx)?;
+        let module = Arc::new(LoadedModule { device: Arc::clone(&self.device), handle });
+        self.loaded.insert(Arc::clone(ptx), Arc::clone(&module));
+        Ok(module)
     }
 }
 
@@ -120,12 +171,22 @@ impl Instance {
         parameters: Arc<DeviceParameters>,
         placement: Placement,
     ) -> Result<Self, RuntimeError> {
+        let mut modules = DeviceModules::new(Arc::clone(&device));
+        Instance::with_modules(device, executable, parameters, placement, &mut modules)
+    }
+
+    /// Puts an executable on a device that has its weights already, and some of its modules.
+    pub fn with_modules(
+        device: Arc<dyn Device>,
+        executable: Arc<Executable>,
+        parameters: Arc<DeviceParameters>,
+        placement: Placement,
+        modules: &mut DeviceModules,
+    ) -> Result<Self, RuntimeError> {
         let plan = executable.plan();
-        let mut modules = LoadedModules { device: Arc::clone(&device), handles: Vec::new() };
-        for ptx in executable.modules() {
-            modules.handles.push(device.load_module(ptx)?);
-        }
-        let kernels = find_kernels(&device, plan, &modules.handles)?;
+        let modules = executable.modules().iter().map(|ptx| modules.get(ptx)).collect::<Result<Vec<_>, _>>()?;
+        let handles: Vec<_> = modules.iter().map(|module| module.handle).collect();
+        let kernels = find_kernels(&device, plan, &handles)?;
         let pointers = plan.parameters.iter().map(|slot| parameters.pointer(slot)).collect::<Result<Vec<_>, _>>()?;
         let inputs = allocate_slots(&device, &plan.inputs)?;
         let outputs = allocate_slots(&device, &plan.outputs)?;
@@ -155,6 +216,15 @@ impl Instance {
     /// Inputs lie dense in memory that has their capacity: row-major by the shapes given here. Outputs come back in the shapes that
     /// their extents have.
     pub fn run(&mut self, inputs: &[(String, Tensor)]) -> Result<RunResult, RuntimeError> {
+        self.run_observed(inputs, &mut |_, _| Ok(()))
+    }
+
+    /// [`run`](Self::run), and lets a function look at the device's memory after each step, by the step's place in the plan.
+    pub fn run_observed(
+        &mut self,
+        inputs: &[(String, Tensor)],
+        observe: &mut dyn FnMut(usize, &Memory<'_>) -> Result<(), RuntimeError>,
+    ) -> Result<RunResult, RuntimeError> {
         let stream = Stream::default();
         let executable = Arc::clone(&self.executable);
         let plan = executable.plan();
@@ -167,6 +237,7 @@ impl Instance {
         let mut steps = Vec::with_capacity(plan.steps.len());
         for (index, (step, numbers)) in plan.steps.iter().zip(&resolved.steps).enumerate() {
             steps.push(self.step(index, step, numbers)?);
+            observe(index, &Memory { instance: self })?;
         }
         self.device.synchronize()?;
         let mut outputs = Vec::with_capacity(plan.outputs.len());
@@ -337,16 +408,21 @@ fn allocate_buffers(
     plan: &LaunchPlan,
     placement: Placement,
 ) -> Result<(Vec<Allocation>, Vec<DevicePointer>), DeviceError> {
+    let pinned = |buffer: &Buffer| buffer.memory == MemoryKind::Pinned;
     if placement == Placement::Arena {
-        let arena = Allocation::new(device, plan.arena_bytes)?;
-        let buffers = plan.buffers.iter().map(|buffer| arena.pointer().offset(buffer.offset)).collect();
-        return Ok((vec![arena], buffers));
+        let mut arenas = vec![Allocation::new(device, plan.arena_bytes)?];
+        if plan.buffers.iter().any(pinned) {
+            arenas.push(Allocation::of_host(device, plan.pinned_arena_bytes)?);
+        }
+        let start = |buffer: &Buffer| arenas[usize::from(pinned(buffer))].pointer();
+        let buffers = plan.buffers.iter().map(|buffer| start(buffer).offset(buffer.offset)).collect();
+        return Ok((arenas, buffers));
     }
-    let allocations = plan
-        .buffers
-        .iter()
-        .map(|buffer| Allocation::new(device, buffer.bytes))
-        .collect::<Result<Vec<_>, DeviceError>>()?;
+    let allocate = |buffer: &Buffer| match buffer.memory {
+        MemoryKind::Device => Allocation::new(device, buffer.bytes),
+        MemoryKind::Pinned => Allocation::of_host(device, buffer.bytes),
+    };
+    let allocations = plan.buffers.iter().map(allocate).collect::<Result<Vec<_>, DeviceError>>()?;
     let buffers = allocations.iter().map(Allocation::pointer).collect();
     Ok((allocations, buffers))
 }

@@ -178,6 +178,7 @@ macro_rules! coded {
 }
 
 coded!(
+    tenon_bundle::BundleError,
     tenon_import_onnx::ImportError,
     tenon_ir::IrError,
     tenon_lowering::LoweringError,

@@ -3,7 +3,7 @@
 use tenon_cleanup_passes::{ComposeShapeOps, FoldBroadcast, FoldDims, MergeIdentical, RemoveDead, RemoveIdentity};
 use tenon_decompose_passes::Decompose;
 use tenon_flow_passes::PlaceControlFlow;
-use tenon_fusion_passes::GroupKernels;
+use tenon_fusion_passes::{GroupKernels, MatchFusion};
 use tenon_pass_manager::Pass;
 use tenon_recipe::Recipe;
 use tenon_shape_passes::{Bucket, Contract, Point};
@@ -24,6 +24,7 @@ type Make = fn(&Settings<'_>) -> Box<dyn Pass>;
 /// Passes in order: a pass is registered by its line. A pass may stand in several lines.
 const PASSES: &[(Stage, Make)] = &[
     (Stage::Contract, |settings| Box::new(Contract { recipe: settings.recipe.clone() })),
+    (Stage::Contract, |settings| Box::new(MatchFusion { recipe: settings.recipe.clone() })),
     (Stage::Bucket, |settings| Box::new(Bucket { point: settings.point.clone() })),
     (Stage::Flow, |_| Box::new(PlaceControlFlow)),
     (Stage::Fuse, |_| Box::new(Decompose)),

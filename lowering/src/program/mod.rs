@@ -15,6 +15,7 @@ mod emit;
 mod error;
 mod kernels;
 mod memory;
+mod offload;
 mod plan;
 mod read;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use content::tile_program_key;
 pub use error::ProgramError;
 pub use kernels::Sharing;
 pub use memory::{ALIGNMENT, Lifetime, MemoryPlan, plan_memory};
+pub use offload::{OffloadError, offload};
 pub use plan::launch_plan;
 
 /// An `hw` module and what belongs to it.

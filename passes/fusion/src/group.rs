@@ -1,10 +1,11 @@
 //! `group-kernels`: every operator that computes goes into a kernel.
 
 use tenon_ir::Module;
-use tenon_pass_manager::{Pass, PassContext, PassError, Property};
+use tenon_pass_manager::{Pass, PassContext, PassError, Property, Refusal};
 
 use crate::build::build;
-use crate::plan::Plan;
+use crate::patterns::{FORBID, REQUIRE, places};
+use crate::plan::{Group, Node, Plan};
 
 /// Forms kernels.
 pub struct GroupKernels;
@@ -24,9 +25,14 @@ impl Pass for GroupKernels {
 
     fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
         let mut index = 0;
+        let forbidden = places(module, FORBID);
+        let required = places(module, REQUIRE);
         for function in module.body().ops().into_iter().filter(|op| op.is("func.func")) {
             let Some(block) = function.region_block(0) else { continue };
-            let (nodes, groups) = Plan::of(block)?;
+            let (nodes, groups) = Plan::of(block, &forbidden)?;
+            for place in &required {
+                require(place, &nodes, &groups)?;
+            }
             for group in &groups {
                 build(index, group, &nodes, context)?;
                 index += 1;
@@ -34,4 +40,46 @@ impl Pass for GroupKernels {
         }
         Ok(())
     }
+}
+
+/// Refuses a grouping in which nodes that a recipe wants in one kernel are in several, and says what stood in the way.
+fn require(place: &[String], nodes: &[Node<'_>], groups: &[Group]) -> Result<(), PassError> {
+    let names = |group: &Group| -> Vec<String> {
+        group.members.iter().flat_map(|member| nodes[*member].op.location().names()).collect()
+    };
+    let named: Vec<Vec<String>> = groups.iter().map(names).collect();
+    if named.iter().any(|names| place.iter().all(|node| names.contains(node))) {
+        return Ok(());
+    }
+    let whole = place.join(", ");
+    let help = "remove the sequence from `compile.fusion.require`, or change what stands in the way";
+    let refuse = |reason: String| {
+        let message = format!("`compile.fusion.require` wants {whole} in one kernel: {reason}");
+        let refusal = Refusal::new("E0233", message, help);
+        Err(Refusal { nodes: place.to_vec(), ..refusal }.into())
+    };
+    let group_of = |node: &String| (0..groups.len()).find(|index| named[*index].contains(node));
+    for pair in place.windows(2) {
+        let [first, second] = pair else { continue };
+        let (Some(a), Some(b)) = (group_of(first), group_of(second)) else {
+            let gone = if group_of(first).is_none() { first } else { second };
+            return refuse(format!("nothing of {gone} is left to compute"));
+        };
+        if a == b {
+            continue;
+        }
+        let last = groups[a].members.last().map(|member| &nodes[*member]);
+        let users = last.map_or(0, |node| node.op.results().into_iter().map(|value| value.users().len()).sum());
+        let types =
+            |group: usize| groups[group].members.last().map(|member| nodes[*member].shown()).unwrap_or_default();
+        let families = (groups[a].family.name(), groups[b].family.name());
+        return refuse(if users > 1 {
+            format!("what {first} gives is read at {users} places, so that it must be in memory")
+        } else if types(a) != types(b) {
+            format!("{first} gives {}, and the kernel of {second} gives {}", types(a), types(b))
+        } else {
+            format!("a kernel of family `{}` does not go on with one of family `{}`", families.0, families.1)
+        });
+    }
+    refuse("they are in several kernels".to_owned())
 }

@@ -33,16 +33,29 @@ pub(crate) struct Node<'m> {
 }
 
 /// The operations of a block and what has been decided.
-pub(crate) struct Plan<'m> {
+pub(crate) struct Plan<'m, 'f> {
     pub(crate) nodes: Vec<Node<'m>>,
     places: HashMap<usize, usize>,
     taken: Vec<bool>,
     groups: Vec<Group>,
+    /// Lists of nodes that no kernel may hold all of.
+    forbidden: &'f [Vec<String>],
 }
 
-impl<'m> Plan<'m> {
-    /// Reads a block and groups it. Groups are in order of their last members.
-    pub(crate) fn of(block: Block<'m>) -> Result<(Vec<Node<'m>>, Vec<Group>), SemanticError> {
+impl Node<'_> {
+    /// Its results for messages.
+    pub(crate) fn shown(&self) -> String {
+        self.results.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl<'m, 'f> Plan<'m, 'f> {
+    /// Reads a block and groups it. Groups are in order of their last members. No group holds operators of all nodes of a list of
+    /// `forbidden`.
+    pub(crate) fn of(
+        block: Block<'m>,
+        forbidden: &'f [Vec<String>],
+    ) -> Result<(Vec<Node<'m>>, Vec<Group>), SemanticError> {
         let mut nodes = Vec::new();
         let mut places = HashMap::new();
         for (place, op) in block.ops().into_iter().enumerate() {
@@ -59,7 +72,7 @@ impl<'m> Plan<'m> {
             });
         }
         let taken = vec![false; nodes.len()];
-        let mut plan = Plan { nodes, places, taken, groups: Vec::new() };
+        let mut plan = Plan { nodes, places, taken, groups: Vec::new(), forbidden };
         for place in 0..plan.nodes.len() {
             if plan.nodes[place].family.is_some_and(Family::takes_epilogue) {
                 let members = plan.with_epilogue(place);
@@ -80,6 +93,16 @@ impl<'m> Plan<'m> {
     fn take(&mut self, members: Vec<usize>, family: Option<Family>) {
         members.iter().for_each(|member| self.taken[*member] = true);
         self.groups.extend(family.map(|family| Group { family, members }));
+    }
+
+    /// Whether an operator may join others without what a recipe forbids.
+    fn may_join(&self, members: &[usize], place: usize) -> bool {
+        if self.forbidden.is_empty() {
+            return true;
+        }
+        let names: Vec<String> =
+            members.iter().chain([&place]).flat_map(|member| self.nodes[*member].op.location().names()).collect();
+        !self.forbidden.iter().any(|list| list.iter().all(|node| names.contains(node)))
     }
 
     fn is_pointwise(&self, place: usize) -> bool {
@@ -118,6 +141,7 @@ impl<'m> Plan<'m> {
             let joins = !self.taken[place]
                 && self.is_pointwise(place)
                 && self.has_shape_of(place, anchor)
+                && self.may_join(&members, place)
                 && self.producers(place).iter().any(|producer| members.contains(producer));
             if joins {
                 members.push(place);
@@ -145,6 +169,7 @@ impl<'m> Plan<'m> {
                 && members.len() < MAX_MEMBERS
                 && (self.is_pointwise(place) || matches!(self.nodes[place].operator, Some(Operator::Broadcast(_))))
                 && self.has_shape_of(place, root)
+                && self.may_join(&members, place)
                 && self.users(place).iter().all(|user| members.contains(user));
             if fits {
                 members.push(place);

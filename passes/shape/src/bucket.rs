@@ -59,6 +59,7 @@ impl Pass for Bucket {
         let bucket = module.context().dictionary(&sizes);
         module.op().set_attribute("graph.bucket", bucket)?;
         module.op().remove_attribute("graph.shape_space");
+        module.op().remove_attribute("graph.combine");
         context.count("dimensions fixed", self.point.len() as u64);
         Ok(())
     }

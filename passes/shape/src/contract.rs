@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenon_graph_dialect::{DimExpr, TensorType};
 use tenon_ir::Module;
 use tenon_pass_manager::{Pass, PassContext, PassError, Refusal, nearest};
-use tenon_recipe::{DimEntry, InputClause, Recipe};
+use tenon_recipe::{Combine, DimEntry, InputClause, Recipe};
 
 use crate::space::MAX_POINTS;
 use crate::substitute::substitute;
-use crate::{Axis, Entry, Port, ShapeSpace};
+use crate::{Axis, Entry, Port, ShapeSpace, toml_key};
 
 /// Names the dimensions of inputs as the recipe does, refuses contradictions between recipe and model, and writes the promise into the
 /// module.
@@ -38,17 +38,20 @@ impl Pass for Contract {
         context.count("dimensions named", renames.len() as u64);
         let free = free_symbols(&Entry::of(module)?.inputs);
         covered(recipe, &free)?;
+        padded_with(recipe, &Entry::of(module)?.inputs)?;
 
         let dims = free.into_iter().map(|name| {
             let clause = recipe.dims.get(&name).cloned().unwrap_or_default();
             Axis { name, sizes: clause.allowed, padded: clause.pad }
         });
         let space = ShapeSpace::new(dims.collect());
-        if space.count().is_none() {
+        let space = if recipe.combine == Combine::Zip { space.zipped() } else { space };
+        let most = recipe.max_graphs.min(MAX_POINTS);
+        if space.count().is_none_or(|count| count > most) {
             return Err(Refusal::new(
                 "E0225",
-                format!("the recipe's shape space has more than {MAX_POINTS} points"),
-                "allow fewer values of its dimensions: every combination is compiled",
+                format!("the recipe's shape space has more than {most} points"),
+                "allow fewer sizes of its dimensions: each point is compiled (`semantic.max_graphs`)",
             )
             .into());
         }
@@ -81,7 +84,7 @@ fn renames(recipe: &Recipe, inputs: &[Port]) -> Result<BTreeMap<String, DimExpr>
             return Err(Refusal::new(
                 "E0220",
                 format!("the model has no input `{name}`, which the recipe names"),
-                help,
+                format!("{help} (`semantic.inputs.{name}`)"),
             )
             .into());
         };
@@ -150,7 +153,27 @@ fn declared<'r>(name: &str, clause: &'r InputClause, ty: &TensorType) -> Result<
 
 fn contradiction(input: &str, index: usize, recipe: &str, other: &str) -> PassError {
     let message = format!("dimension {index} of input `{input}` {recipe} in the recipe, but {other}");
-    Refusal::new("E0222", message, "give one dimension one name or size").into()
+    Refusal::new("E0222", message, format!("give one dimension one name or size in `semantic.inputs.{input}.dims`"))
+        .into()
+}
+
+/// Refuses a value to pad with that promises nothing, or that the input's type does not have.
+fn padded_with(recipe: &Recipe, inputs: &[Port]) -> Result<(), PassError> {
+    for port in inputs {
+        let Some(pad) = recipe.inputs.get(&port.name).and_then(|clause| clause.pad) else { continue };
+        let name = &port.name;
+        let mut symbols = port.ty.dims.iter().flat_map(|dim| dim.extent.symbols());
+        if !symbols.any(|symbol| recipe.dims.get(&symbol).is_some_and(|clause| clause.pad)) {
+            let message = format!("`semantic.inputs.{name}.pad` is given, but no dimension of the input pads");
+            let help = "remove it, or let a dimension of the input have `between = \"pad\"`";
+            return Err(Refusal::new("E0227", message, help).into());
+        }
+        if !pad.fits(port.ty.dtype) {
+            let message = format!("`semantic.inputs.{name}.pad` is no value of the input's type {}", port.ty.dtype);
+            return Err(Refusal::new("E0227", message, format!("write a value of type {}", port.ty.dtype)).into());
+        }
+    }
+    Ok(())
 }
 
 /// Symbols that the inputs are left with.
@@ -162,7 +185,7 @@ fn free_symbols(inputs: &[Port]) -> BTreeSet<String> {
 fn covered(recipe: &Recipe, free: &BTreeSet<String>) -> Result<(), PassError> {
     let missing: Vec<_> = free.iter().filter(|name| !recipe.dims.contains_key(*name)).collect();
     if let Some(first) = missing.first() {
-        let stanza: Vec<_> = missing.iter().map(|name| format!("{} = {{ allowed = [1] }}", key(name))).collect();
+        let stanza: Vec<_> = missing.iter().map(|name| format!("{} = {{ allowed = [1] }}", toml_key(name))).collect();
         let (what, them) = if missing.len() == 1 { ("dimension", "it") } else { ("dimensions", "them") };
         let names: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
         return Err(Refusal::new(
@@ -188,13 +211,7 @@ fn covered(recipe: &Recipe, free: &BTreeSet<String>) -> Result<(), PassError> {
         };
         let message =
             format!("no dimension of the model's inputs is called `{unused}`, for which the recipe allows values");
-        return Err(Refusal::new("E0224", message, help).into());
+        return Err(Refusal::new("E0224", message, format!("{help} (`semantic.dims.{unused}`)")).into());
     }
     Ok(())
-}
-
-/// A name as a TOML key.
-fn key(name: &str) -> String {
-    let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    if bare { name.to_owned() } else { format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")) }
 }

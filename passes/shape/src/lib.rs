@@ -17,3 +17,9 @@ pub use bucket::Bucket;
 pub use contract::Contract;
 pub use entry::{Entry, Port};
 pub use space::{Axis, Point, ShapeSpace};
+
+/// A name as a key of TOML: bare where it may be, else quoted.
+pub fn toml_key(name: &str) -> String {
+    let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if bare { name.to_owned() } else { format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")) }
+}

@@ -24,13 +24,20 @@ pub struct Axis {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShapeSpace {
     axes: Vec<Axis>,
+    /// Whether the i-th sizes of all dimensions make a point, instead of every combination.
+    zipped: bool,
 }
 
 impl ShapeSpace {
     /// A space of given dimensions, which are put in order of their names.
     pub fn new(mut axes: Vec<Axis>) -> Self {
         axes.sort();
-        ShapeSpace { axes }
+        ShapeSpace { axes, zipped: false }
+    }
+
+    /// The space whose points are the i-th size of each dimension together.
+    pub fn zipped(self) -> Self {
+        ShapeSpace { zipped: true, ..self }
     }
 
     /// Its dimensions, in order of their names.
@@ -45,12 +52,27 @@ impl ShapeSpace {
 
     /// Number of points; `None` when there are more than can be compiled.
     pub fn count(&self) -> Option<usize> {
+        if self.zipped {
+            return (self.points().len() <= MAX_POINTS).then_some(self.points().len());
+        }
         let count = self.axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.sizes.len()))?;
         (count <= MAX_POINTS).then_some(count)
     }
 
-    /// All points, the last dimension changing fastest; one without names if there is no dimension.
+    /// All points, each once; of a product the last dimension changing fastest; one without names if there is no dimension.
     pub fn points(&self) -> Vec<Point> {
+        if self.zipped {
+            let count = self.axes.iter().map(|axis| axis.sizes.len()).min().unwrap_or(1);
+            let mut points: Vec<Point> = Vec::new();
+            for index in 0..count.min(MAX_POINTS + 1) {
+                let point = self.axes.iter().map(|axis| (axis.name.clone(), axis.sizes[index])).collect();
+                // A dimension that the model fixes is no axis, so that two rows may have become one.
+                if !points.contains(&point) {
+                    points.push(point);
+                }
+            }
+            return points;
+        }
         let mut points: Vec<Point> = vec![Vec::new()];
         for axis in &self.axes {
             let extend = |point: &Point| {
@@ -80,17 +102,25 @@ impl ShapeSpace {
             let sizes = sizes.into_iter().map(u64::try_from).collect::<Result<Vec<_>, _>>().map_err(|_| wrong())?;
             axes.push(Axis { padded: padded.contains(&name), name, sizes });
         }
-        let space = ShapeSpace::new(axes);
+        let mut space = ShapeSpace::new(axes);
+        space.zipped = match module.op().string("graph.combine").as_deref() {
+            None | Some("product") => false,
+            Some("zip") => true,
+            Some(_) => return Err(wrong()),
+        };
         space.count().ok_or_else(wrong)?;
         Ok(space)
     }
 
-    /// Writes the attributes `graph.shape_space` and, if a dimension is padded, `graph.padded`.
+    /// Writes the attributes `graph.shape_space` and, where they are not the usual, `graph.combine` and `graph.padded`.
     pub(crate) fn write(&self, module: &Module<'_>) -> Result<(), PassError> {
         let context = module.context();
         let list = |sizes: &[u64]| context.i64_array(&sizes.iter().map(|size| *size as i64).collect::<Vec<_>>());
         let entries: Vec<_> = self.axes.iter().map(|axis| (axis.name.as_str(), list(&axis.sizes))).collect();
         module.op().set_attribute("graph.shape_space", context.dictionary(&entries))?;
+        if self.zipped {
+            module.op().set_attribute("graph.combine", context.string("zip"))?;
+        }
         let padded: Vec<_> =
             self.axes.iter().filter(|axis| axis.padded).map(|axis| context.string(&axis.name)).collect();
         if !padded.is_empty() {
@@ -121,6 +151,9 @@ mod tests {
         assert_eq!(points, [[1, 32], [1, 64], [4, 32], [4, 64]]);
         assert_eq!(space.points()[0][0].0, "batch");
         assert_eq!(ShapeSpace::default().points(), [Point::new()]);
+        let zipped = ShapeSpace::new(vec![axis("seq", &[64, 32]), axis("batch", &[1, 4])]).zipped();
+        assert_eq!(zipped.points()[1], [("batch".to_owned(), 4), ("seq".to_owned(), 32)]);
+        assert_eq!((zipped.count(), ShapeSpace::default().zipped().points().len()), (Some(2), 1));
         let many = ShapeSpace::new((0..64).map(|dim| axis(&format!("d{dim}"), &[1, 2])).collect());
         assert_eq!(many.count(), None);
     }

@@ -51,7 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "passes/*",
         ],
     ),
-    ("crates/bundle", &["crates/tensor", "crates/target", "crates/recipe"]),
+    ("crates/bundle", &["crates/tensor", "crates/mapped-file"]),
     (
         "crates/runtime",
         &[

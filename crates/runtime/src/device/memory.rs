@@ -18,6 +18,12 @@ impl Allocation {
         Ok(Allocation { device: Arc::clone(device), pointer, bytes })
     }
 
+    /// Allocates pinned memory of the host, by its address on the device.
+    pub fn of_host(device: &Arc<dyn Device>, bytes: u64) -> Result<Self, DeviceError> {
+        let pointer = device.allocate_host(bytes)?;
+        Ok(Allocation { device: Arc::clone(device), pointer, bytes })
+    }
+
     /// Where it begins.
     pub fn pointer(&self) -> DevicePointer {
         self.pointer

@@ -109,7 +109,12 @@ pub trait Device: Send + Sync {
     /// Allocates memory, aligned to 256 bytes at least. No bytes are a valid allocation that nothing may be read from.
     fn allocate(&self, bytes: u64) -> Result<DevicePointer, DeviceError>;
 
-    /// Frees an allocation, by the address that [`Device::allocate`] gave.
+    /// Allocates pinned memory of the host, by an address that the device copies from and to. A device that has none refuses.
+    fn allocate_host(&self, _bytes: u64) -> Result<DevicePointer, DeviceError> {
+        Err(DeviceError::Unsupported { device: self.name(), feature: "pinned host memory".to_owned() })
+    }
+
+    /// Frees an allocation, by the address that [`Device::allocate`] or [`Device::allocate_host`] gave.
     fn free(&self, pointer: DevicePointer) -> Result<(), DeviceError>;
 
     /// Copies host memory to the device; `data` may be reused when the call returns.

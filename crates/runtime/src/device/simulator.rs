@@ -162,6 +162,11 @@ impl Device for SimulatorDevice {
         Ok(DevicePointer(allocation.address()))
     }
 
+    /// Host memory is simulated too; it counts as the device's.
+    fn allocate_host(&self, bytes: u64) -> Result<DevicePointer, DeviceError> {
+        self.allocate(bytes)
+    }
+
     fn free(&self, pointer: DevicePointer) -> Result<(), DeviceError> {
         let mut state = self.lock();
         let allocation = state.allocations.remove(pointer.0).map_err(|error| self.access(error.to_string()))?;

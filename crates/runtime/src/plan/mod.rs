@@ -15,6 +15,7 @@
 mod error;
 mod expression;
 mod lifetime;
+mod peak;
 mod schema;
 mod support;
 mod validate;
@@ -26,6 +27,7 @@ mod tests;
 pub use error::PlanError;
 pub use expression::Expr;
 pub(crate) use expression::{Expressions, Values};
+pub use peak::Peak;
 pub use schema::{
     Argument, Buffer, Conditional, Copy, EventMark, HostCall, Launch, LaunchPlan, Loop, MemoryKind, Memset, Operation,
     Place, SCHEMA_VERSION, StateTransfer, Step, TensorMap, TensorSlot,

@@ -1,19 +1,16 @@
 //! What of a valid plan this runtime executes.
 
-use crate::plan::{Argument, LaunchPlan, MemoryKind, Operation, PlanError};
+use crate::plan::{Argument, LaunchPlan, Operation, PlanError};
 
 impl LaunchPlan {
-    /// Refuses, by name, what the executor does not run: weights with extents, streams, conditionals, host calls, states, pinned memory,
-    /// clusters and tensor maps.
+    /// Refuses, by name, what the executor does not run: weights with extents, streams, conditionals, host calls, states, clusters
+    /// and tensor maps. Whether there is pinned memory, the device says.
     pub fn check_supported(&self) -> Result<(), PlanError> {
         if let Some(slot) = self.parameters.iter().find(|slot| slot.extents.is_some()) {
             return Err(PlanError::unsupported(format!("parameter `{}`", slot.name), "`extents` of a parameter"));
         }
         if let Some(state) = self.states.first() {
             return Err(PlanError::unsupported(format!("state `{}`", state.name), "`states`"));
-        }
-        if let Some(index) = self.buffers.iter().position(|buffer| buffer.memory == MemoryKind::Pinned) {
-            return Err(PlanError::unsupported(format!("buffer {index}"), "`pinned` memory"));
         }
         for (index, step) in self.steps.iter().enumerate() {
             let place = format!("step {index}");

@@ -227,13 +227,6 @@ fn what_the_executor_lacks_is_refused_by_name() {
     assert!(refused(&|plan| plan.steps[1].stream = 1).contains("stream 1"));
     assert!(refused(&|plan| launch_of(plan, 0).cluster = Some([2, 1, 1])).contains("`cluster`"));
     assert!(refused(&|plan| plan.parameters[0].extents = Some(vec![1.into()])).contains("`extents`"));
-    assert!(
-        refused(&|plan| {
-            plan.pinned_arena_bytes = 128;
-            plan.buffers[0].memory = MemoryKind::Pinned;
-        })
-        .contains("`pinned`")
-    );
 }
 
 proptest! {

@@ -24,7 +24,7 @@ pub(super) struct ModelArguments {
     /// Resume from a dump of `tenon lower` instead of a model
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
     pub(super) from: Option<PathBuf>,
-    /// The recipe, a TOML file
+    /// The recipe, a TOML or YAML file
     #[arg(long, value_name = "FILE")]
     pub(super) recipe: Option<PathBuf>,
     /// A GPU (`a100-sxm4-80gb`) or architecture (`sm_80`); may be repeated
@@ -94,11 +94,7 @@ impl ModelArguments {
     ) -> Result<Request, Failure> {
         let shapes = || inputs.iter().map(|(name, tensor)| (name.clone(), shape_of(tensor)));
         let mut recipe = match &self.recipe {
-            Some(path) => {
-                let (recipe, _) =
-                    Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))?;
-                recipe
-            }
+            Some(path) => Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))?.recipe,
             None => {
                 let recipe = Recipe::default();
                 let numerics = recipe.numerics;
@@ -118,7 +114,7 @@ impl ModelArguments {
             if self.model.as_ref().is_some_and(|path| path.extension().is_some_and(|ending| ending == "mlir")) {
                 let clause = |shape: Vec<u64>| InputClause {
                     dims: Some(shape.into_iter().map(DimEntry::Fixed).collect()),
-                    dtype: None,
+                    ..InputClause::default()
                 };
                 recipe.inputs = shapes().map(|(name, shape)| (name, clause(shape))).collect();
             }
@@ -134,6 +130,8 @@ impl ModelArguments {
         if targets.is_empty() {
             targets.push(Target::default_target());
         }
+        let mut disabled = self.passes.disable.clone();
+        disabled.extend(recipe.compile.disable.iter().filter(|name| !self.passes.disable.contains(name)).cloned());
         Ok(Request {
             recipe,
             targets,
@@ -141,7 +139,7 @@ impl ModelArguments {
             bucket: self.bucket.clone().unwrap_or_default(),
             input_shapes: is_run.then(|| shapes().collect()),
             passes: tenon_pass_manager::Options {
-                disable: self.passes.disable.clone(),
+                disable: disabled,
                 dump_before: self.passes.dump_before.clone(),
                 dump_after: self.passes.dump_after.clone(),
                 stop_after_rewrite: self.passes.stop_after_rewrite,

@@ -5,10 +5,24 @@ use std::ffi::OsString;
 use crate::{Diagnostic, Failure};
 
 /// Commands that are planned; they are refused by name.
-const PLANNED: &[&str] = &["build", "bisect", "verify", "diff", "profile", "tune", "recipe"];
+const PLANNED: &[&str] = &["bisect", "profile", "tune"];
 
 /// Commands of this version, for the nearest name.
-const COMMANDS: &[&str] = &["lower", "table", "explain", "codegen", "run", "targets", "errors", "sim", "conformance"];
+const COMMANDS: &[&str] = &[
+    "lower",
+    "table",
+    "explain",
+    "codegen",
+    "build",
+    "run",
+    "verify",
+    "diff",
+    "recipe",
+    "targets",
+    "errors",
+    "sim",
+    "conformance",
+];
 
 /// Refuses a command: planned ones by code, others as wrong usage.
 pub(super) fn run(words: &[OsString]) -> Result<(), Failure> {

@@ -4,17 +4,22 @@
 
 mod arguments;
 mod codegen;
+mod build;
+mod bundled;
 mod conformance;
 mod device;
+mod diff;
 mod errors;
 mod explain;
 mod later;
 mod lower;
 mod output;
+mod recipe;
 mod run;
 mod sim;
 mod table;
 mod targets;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -53,8 +58,17 @@ enum Subcommands {
     Explain(explain::Arguments),
     /// Assemble the kernels of models, and print registers, spills, occupancy and instructions.
     Codegen(codegen::Arguments),
-    /// Run a model, on the simulator unless told otherwise.
+    /// Compile a model for all targets and buckets of a recipe into one file.
+    Build(build::Arguments),
+    /// Run a model or a bundle, on the simulator unless told otherwise.
     Run(run::Arguments),
+    /// Check a bundle, or the bundle that a model becomes: hashes, graph, kernels, numbers.
+    Verify(verify::Arguments),
+    /// Say what differs between two bundles, or two graphs.
+    Diff(diff::Arguments),
+    /// Write, check and compare recipes.
+    #[command(subcommand)]
+    Recipe(recipe::Recipes),
     /// List the targets.
     Targets,
     /// Explain an error code, or list all.
@@ -93,7 +107,11 @@ fn run(command: Subcommands, output: &Output) -> Result<(), Failure> {
         Subcommands::Table(arguments) => table::run(&arguments, output),
         Subcommands::Explain(arguments) => explain::run(&arguments, output),
         Subcommands::Codegen(arguments) => codegen::run(&arguments, output),
+        Subcommands::Build(arguments) => build::run(&arguments, output),
         Subcommands::Run(arguments) => run::run(&arguments, output),
+        Subcommands::Verify(arguments) => verify::run(&arguments, output),
+        Subcommands::Diff(arguments) => diff::run(&arguments, output),
+        Subcommands::Recipe(command) => recipe::run(&command, output),
         Subcommands::Targets => targets::run(output),
         Subcommands::Errors(arguments) => errors::run(&arguments, output),
         Subcommands::Sim(arguments) => sim::run(&arguments, output),

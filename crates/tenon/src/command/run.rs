@@ -14,41 +14,43 @@ use tenon_tensor::{Tensor, read_npy_as, write_npy};
 use super::arguments::ModelArguments;
 use super::device::DeviceName;
 use super::output::{Output, aligned};
-use crate::driver::Driver;
 use crate::{Diagnostic, Failure};
 
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    model: ModelArguments,
+    pub(super) model: ModelArguments,
     /// Where to run: `sim`, or `cuda[:N]`
     #[arg(long, value_name = "DEVICE", default_value = "sim", value_parser = DeviceName::parse)]
-    device: DeviceName,
+    pub(super) device: DeviceName,
     /// Write each output as NAME.npy into this folder
     #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// Print what the simulator counted
     #[arg(long)]
-    counters: bool,
+    pub(super) counters: bool,
     /// Seed of the order of warps and blocks; results do not depend on it
     #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    pub(super) seed: Option<u64>,
+    /// Refuse a bundle that was not built by exactly this recipe; without it a bundle is taken as it is
+    #[arg(long, value_name = "SHA256")]
+    pub(super) recipe_hash: Option<String>,
     #[arg(long, hide = true)]
     list: bool,
 }
 
 /// An output as it is reported.
 #[derive(Serialize)]
-struct OutputRow {
-    name: String,
-    dtype: &'static str,
-    shape: Vec<usize>,
+pub(super) struct OutputRow {
+    pub(super) name: String,
+    pub(super) dtype: &'static str,
+    pub(super) shape: Vec<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<PathBuf>,
+    pub(super) file: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
-struct KernelRow {
+pub(super) struct KernelRow {
     kernel: String,
     launches: usize,
     warp_instructions: u64,
@@ -60,28 +62,31 @@ struct KernelRow {
 }
 
 #[derive(Serialize)]
-struct Machine {
-    target: &'static str,
-    bucket: Option<String>,
-    device: String,
+pub(super) struct Machine {
+    pub(super) target: &'static str,
+    pub(super) bucket: Option<String>,
+    pub(super) device: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    seed: Option<u64>,
-    launches: usize,
+    pub(super) seed: Option<u64>,
+    pub(super) launches: usize,
     /// The sizes that the bucket left open, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    extents: BTreeMap<String, i64>,
-    constant_inputs: Vec<String>,
-    compile_seconds: f64,
-    run_seconds: f64,
-    outputs: Vec<OutputRow>,
+    pub(super) extents: BTreeMap<String, i64>,
+    pub(super) constant_inputs: Vec<String>,
+    pub(super) compile_seconds: f64,
+    pub(super) run_seconds: f64,
+    pub(super) outputs: Vec<OutputRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    counters: Option<Counters>,
+    pub(super) counters: Option<Counters>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    kernels: Option<Vec<KernelRow>>,
+    pub(super) kernels: Option<Vec<KernelRow>>,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let seed = arguments.seed.unwrap_or(0);
+    if let Some(path) = arguments.model.model.as_deref().filter(|path| tenon_bundle::Bundle::is_one(path)) {
+        return super::bundled::run(path, arguments, output);
+    }
     arguments.device.check_options(&[("--seed", arguments.seed.is_some()), ("--counters", arguments.counters)])?;
     // Before the work of compiling: there may be no such device.
     let device = arguments.device.open(SimulatorOptions { seed, ..SimulatorOptions::default() })?;
@@ -97,7 +102,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     for target in &request.targets {
         device.check_target(&target.architecture.name.to_string())?;
     }
-    let mut driver = Driver::new(&session, &request)?.with_progress(|text| output.progress(text));
+    let mut driver = arguments.model.driver(&session, &request)?.with_progress(|text| output.progress(text));
     let source = arguments.model.source(&session, &raw, output)?;
     let mut programs = driver.programs(&source)?;
     let (Some(program), true) = (programs.pop(), programs.is_empty()) else {
@@ -156,7 +161,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 }
 
 /// Inputs with the types of the model: types that NumPy lacks are read as their bits. Inputs that became constants are left out.
-fn typed_inputs(
+pub(super) fn typed_inputs(
     files: &[(String, PathBuf)],
     raw: BTreeMap<String, Tensor>,
     plan: &LaunchPlan,
@@ -190,7 +195,7 @@ fn file_name(name: &str) -> String {
     format!("{}.npy", name.chars().map(|c| if keep(c) { c } else { '_' }).collect::<String>())
 }
 
-fn write_outputs(result: &RunResult, folder: Option<&Path>) -> Result<Vec<OutputRow>, Failure> {
+pub(super) fn write_outputs(result: &RunResult, folder: Option<&Path>) -> Result<Vec<OutputRow>, Failure> {
     if let Some(folder) = folder {
         std::fs::create_dir_all(folder)
             .map_err(|error| Diagnostic::new("E0002", format!("{}: {error}", folder.display())))?;
@@ -211,13 +216,13 @@ fn write_outputs(result: &RunResult, folder: Option<&Path>) -> Result<Vec<Output
     Ok(rows)
 }
 
-fn total(result: &RunResult) -> Counters {
+pub(super) fn total(result: &RunResult) -> Counters {
     let mut total = Counters::default();
     result.steps.iter().filter_map(|step| step.counters.as_ref()).for_each(|counters| total.add(counters));
     total
 }
 
-fn by_kernel(result: &RunResult) -> Vec<KernelRow> {
+pub(super) fn by_kernel(result: &RunResult) -> Vec<KernelRow> {
     let mut rows: Vec<KernelRow> = Vec::new();
     for step in &result.steps {
         let (Some(entry), Some(counters)) = (&step.entry, &step.counters) else { continue };
@@ -246,7 +251,7 @@ fn by_kernel(result: &RunResult) -> Vec<KernelRow> {
     rows
 }
 
-fn counters_text(result: &RunResult) -> String {
+pub(super) fn counters_text(result: &RunResult) -> String {
     let cells = |row: KernelRow| {
         vec![
             row.kernel,

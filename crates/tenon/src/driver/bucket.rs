@@ -39,7 +39,8 @@ pub(super) fn chosen(space: &ShapeSpace, module: &Module<'_>, request: &Request)
     if request.input_shapes.is_some()
         && space.axes().iter().all(|axis| given.iter().any(|(name, _)| *name == axis.name))
     {
-        // The smallest of those that hold the inputs: of each dimension its least size that does.
+        // The cheapest of those that hold the inputs.
+        chosen.sort_by_key(cost);
         chosen.truncate(1);
     }
     if request.input_shapes.is_some() && chosen.len() > 1 {
@@ -47,6 +48,12 @@ pub(super) fn chosen(space: &ShapeSpace, module: &Module<'_>, request: &Request)
         return Err(Diagnostic::new("E0034", message).with_help(format!("give every input; {}", help(&points))).into());
     }
     Ok(chosen)
+}
+
+/// What orders buckets that all hold a request: the elements of a tensor with every dimension, then the sizes themselves.
+pub(crate) fn cost(point: &Point) -> (u128, Vec<u64>) {
+    let volume = point.iter().fold(1u128, |volume, (_, size)| volume.saturating_mul(u128::from(*size)));
+    (volume, point.iter().map(|(_, size)| *size).collect())
 }
 
 fn help(points: &[Point]) -> String {

@@ -9,26 +9,36 @@
 
 mod backend;
 mod bucket;
+mod budget;
 mod dump;
 mod kernels;
 mod program;
 mod source;
+mod store;
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenon_ir::{Module, PrintOptions, Session};
 use tenon_pass_manager::{Options, Report, Runner};
-use tenon_recipe::Recipe;
+use tenon_recipe::{Loaded, Recipe};
 use tenon_shape_passes::{Point, ShapeSpace};
 use tenon_target::Target;
 use tenon_tensor::Tensor;
 
 pub use dump::{Dump, Header, write_file};
-pub use kernels::KernelTime;
-pub use program::Program;
+pub use kernels::{KernelTime, SharedKernel, StoreLookup};
+pub use program::{GraphKernel, Program};
 pub use source::Source;
+pub use store::{FolderStore, KernelKey, KernelStore, Miss};
+
+pub(crate) use bucket::{cost as point_cost, label as bucket_label};
 
 use crate::stage::Stage;
+use crate::validators::{Contracted, VALIDATORS, Validator, validate};
 use crate::{Diagnostic, Failure, passes};
 
 /// What is compiled for.
@@ -50,6 +60,21 @@ pub struct Request {
     pub threads: usize,
 }
 
+impl Request {
+    /// Everything of a recipe, for the default target.
+    pub fn of(recipe: Recipe) -> Request {
+        Request {
+            recipe,
+            targets: vec![Target::default_target()],
+            targets_are_named: false,
+            bucket: Point::new(),
+            input_shapes: None,
+            passes: Options::default(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
 /// What a stage works on.
 pub(crate) enum Content<'s> {
     /// A module of MLIR.
@@ -67,6 +92,8 @@ pub(crate) struct Unit<'s> {
     /// `batch=4,seq=64`; `None` where there is one bucket without names, and before there are buckets.
     pub(crate) bucket: Option<String>,
     pub(crate) target: Option<&'static Target>,
+    /// Its sizes by name, as far as they are known: a dump from `bucket` on has them as its label alone.
+    pub(crate) point: Point,
     /// Literals of the graph that became parameters of the program, from stage `hw` on.
     pub(crate) literals: Vec<(String, Tensor)>,
 }
@@ -97,6 +124,15 @@ pub struct Driver<'s, 'o> {
     notes: Vec<String>,
     library: kernels::Library,
     progress: Option<Box<Progress<'o>>>,
+    validators: Vec<&'o dyn Validator>,
+    recipe_text: Option<RecipeText>,
+}
+
+/// Where the clauses of the recipe stand in its file.
+struct RecipeText {
+    name: String,
+    text: Arc<str>,
+    clauses: BTreeMap<String, Range<usize>>,
 }
 
 impl<'s, 'o> Driver<'s, 'o> {
@@ -114,6 +150,8 @@ impl<'s, 'o> Driver<'s, 'o> {
             notes: Vec::new(),
             library: Default::default(),
             progress: None,
+            validators: VALIDATORS.to_vec(),
+            recipe_text: None,
         })
     }
 
@@ -126,10 +164,42 @@ impl<'s, 'o> Driver<'s, 'o> {
         self
     }
 
+    /// Holds the contracted graph against a rule of the caller's too.
+    pub fn with_validator(mut self, validator: &'o dyn Validator) -> Self {
+        self.validators.push(validator);
+        self
+    }
+
+    /// Lets refusals that concern a clause of the recipe show its place.
+    pub fn with_recipe_text(mut self, path: &Path, loaded: &Loaded) -> Self {
+        self.recipe_text = Some(RecipeText {
+            name: path.display().to_string(),
+            text: loaded.text.as_str().into(),
+            clauses: loaded.clauses.clone(),
+        });
+        self
+    }
+
+    /// Looks for compiled kernels in a store first, and keeps there what is compiled.
+    pub fn with_store(mut self, store: Arc<dyn KernelStore>) -> Self {
+        self.library.use_store(store);
+        self
+    }
+
+    /// What the store had of each kernel that it was asked for.
+    pub fn store_lookups(&self) -> &[StoreLookup] {
+        self.library.lookups()
+    }
+
     /// Tells a function what is being done, before each stage.
     pub fn with_progress(mut self, progress: impl FnMut(&str) + 'o) -> Self {
         self.progress = Some(Box::new(progress));
         self
+    }
+
+    /// What is compiled for.
+    pub fn request(&self) -> &'o Request {
+        self.request
     }
 
     /// What passes reported.
@@ -227,6 +297,7 @@ impl<'s, 'o> Driver<'s, 'o> {
             content: source.content()?,
             bucket: source.bucket.clone(),
             target,
+            point: source.point.clone(),
             literals: Vec::new(),
         })
     }
@@ -264,7 +335,7 @@ impl<'s, 'o> Driver<'s, 'o> {
     /// The unit at the next stage: several where a stage makes one for each bucket or target.
     fn advance(&mut self, unit: Unit<'s>, direct: bool) -> Result<Vec<Unit<'s>>, Failure> {
         let Some(next) = unit.stage.next() else { return Ok(Vec::new()) };
-        let Unit { content, bucket, target, literals, .. } = unit;
+        let Unit { content, bucket, target, literals, point, .. } = unit;
         match (next, content) {
             (Stage::Bucket, Content::Module(module)) => {
                 let points = bucket::chosen(&ShapeSpace::read(&module)?, &module, self.request)?;
@@ -278,14 +349,22 @@ impl<'s, 'o> Driver<'s, 'o> {
                         content: Content::Module(copy),
                         bucket: label,
                         target,
+                        point,
                         literals: Vec::new(),
                     });
                 }
                 Ok(units)
             }
             (Stage::Contract | Stage::Flow | Stage::Fuse, Content::Module(mut module)) => {
-                self.run_passes(next, &Point::new(), &mut module, &bucket)?;
-                Ok(vec![Unit { stage: next, content: Content::Module(module), bucket, target, literals }])
+                self.run_passes(next, &Point::new(), &mut module, &bucket)
+                    .map_err(|failure| self.at_clause(failure))?;
+                if next == Stage::Contract {
+                    let (recipe, targets) = (&self.request.recipe, self.request.targets.as_slice());
+                    let contracted = Contracted { recipe, module: &module, targets };
+                    validate(self.validators.iter().copied(), &contracted)
+                        .map_err(|failure| self.at_clause(failure))?;
+                }
+                Ok(vec![Unit { stage: next, content: Content::Module(module), bucket, target, point, literals }])
             }
             (Stage::Hw, Content::Module(module)) => {
                 let mut units = Vec::new();
@@ -293,23 +372,43 @@ impl<'s, 'o> Driver<'s, 'o> {
                     let (lowered, literals) = self
                         .timed(next, &bucket, Some(target), |driver| backend::to_hw(driver.session, &module, target))?;
                     let content = Content::Module(lowered);
-                    units.push(Unit { stage: next, content, bucket: bucket.clone(), target: Some(target), literals });
+                    let (bucket, point) = (bucket.clone(), point.clone());
+                    units.push(Unit { stage: next, content, bucket, target: Some(target), point, literals });
                 }
                 Ok(units)
             }
             (Stage::Gpu, Content::Module(module)) if direct => {
                 let target = target.unwrap_or(self.request.targets[0]);
                 let content = Content::Text(self.ptx(&module, &bucket, target)?.ptx);
-                Ok(vec![Unit { stage: Stage::Ptx, content, bucket, target: Some(target), literals }])
+                Ok(vec![Unit { stage: Stage::Ptx, content, bucket, target: Some(target), point, literals }])
             }
             (_, content) => {
                 let target = target.unwrap_or(self.request.targets[0]);
                 let content = self.timed(next, &bucket, Some(target), |driver| {
                     backend::advance(driver.session, next, content, target)
                 })?;
-                Ok(vec![Unit { stage: next, content, bucket, target: Some(target), literals }])
+                Ok(vec![Unit { stage: next, content, bucket, target: Some(target), point, literals }])
             }
         }
+    }
+
+    /// Gives refusals the place of the clause that they name, where they have none: the longest path that stands in the text.
+    fn at_clause(&self, failure: Failure) -> Failure {
+        let Some(recipe) = &self.recipe_text else { return failure };
+        let place = |diagnostic: Diagnostic| {
+            let texts = [Some(diagnostic.message.as_str()), diagnostic.help.as_deref()];
+            let named = |clause: &&String| {
+                let quoted = [format!("`{clause}`"), format!("`[{clause}]`"), format!("`{clause} = ")];
+                texts.iter().flatten().any(|text| quoted.iter().any(|quoted| text.contains(quoted)))
+            };
+            match recipe.clauses.keys().filter(named).max_by_key(|clause| clause.len()) {
+                Some(clause) if diagnostic.source.is_none() => {
+                    diagnostic.with_source(&recipe.name, &recipe.text, recipe.clauses[clause].clone())
+                }
+                _ => diagnostic,
+            }
+        };
+        Failure(failure.0.into_iter().map(place).collect())
     }
 
     /// PTX of a module of stage `hw`, kernel by kernel.

@@ -4,10 +4,12 @@ use indexmap::IndexMap;
 use tenon_ir::Module;
 use tenon_lowering::program::launch_plan;
 use tenon_runtime::{Executable, LaunchPlan};
+use tenon_shape_passes::Point;
 use tenon_target::Target;
 use tenon_tensor::Tensor;
 
-use crate::driver::{Content, Driver, Source, Unit};
+use crate::driver::kernels::SharedKernel;
+use crate::driver::{Content, Driver, Source, Unit, budget};
 use crate::stage::Stage;
 use crate::{Diagnostic, Failure};
 
@@ -25,6 +27,10 @@ pub struct Program {
     pub literals: Vec<(String, Tensor)>,
     /// Kernels of the `fuse` stage: name, family, source nodes, in order.
     pub kernels: Vec<GraphKernel>,
+    /// The kernels one by one, as all programs of the build share them.
+    pub shared: Vec<SharedKernel>,
+    /// The point of the shape space, by the names of its dimensions.
+    pub point: Point,
 }
 
 /// A kernel as the `fuse` stage has it.
@@ -57,6 +63,18 @@ impl<'s> Driver<'s, '_> {
     /// # Errors
     /// Anything that a stage refuses; a source after stage `hw`, which has no host side any more.
     pub fn programs(&mut self, source: &Source<'s>) -> Result<Vec<Program>, Failure> {
+        self.programs_and(source, &mut |_, _, _| Ok(()))
+    }
+
+    /// [`programs`](Self::programs), and shows the modules up to stage `fuse` to a function, each with its stage and bucket.
+    ///
+    /// # Errors
+    /// As [`programs`](Self::programs), and what the function refuses.
+    pub fn programs_and(
+        &mut self,
+        source: &Source<'s>,
+        show: &mut dyn FnMut(Stage, Option<&str>, &Module<'s>) -> Result<(), Failure>,
+    ) -> Result<Vec<Program>, Failure> {
         if source.stage > Stage::Fuse {
             let message =
                 format!("`{}` is at stage `{}`, which does not hold all of a program", source.name, source.stage);
@@ -72,6 +90,9 @@ impl<'s> Driver<'s, '_> {
             false,
             &mut |driver, unit| {
                 if let Content::Module(module) = &unit.content {
+                    if unit.stage <= Stage::Fuse {
+                        show(unit.stage, unit.bucket.as_deref(), module)?;
+                    }
                     match unit.stage {
                         Stage::Fuse => kernels = graph_kernels(module),
                         Stage::Hw => {
@@ -99,8 +120,12 @@ impl<'s> Driver<'s, '_> {
         let bucket = unit.bucket.clone();
         let compiled = self.ptx(module, &bucket, target)?;
         let plan = launch_plan(module, &compiled.infos)?;
+        let plan = budget::keep(plan, &self.request.recipe, bucket.as_deref());
+        let plan = plan.map_err(|failure| self.at_clause(failure))?;
         let ptx = compiled.ptx;
-        Ok(Program { bucket, target, plan, ptx, literals: unit.literals.clone(), kernels })
+        let literals = unit.literals.clone();
+        let point = unit.point.clone();
+        Ok(Program { bucket, target, plan, ptx, literals, kernels, shared: compiled.shared, point })
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tenon_import_onnx::{ImportOptions, import_model};
 use tenon_ir::{Attribute, Module, Session};
+use tenon_shape_passes::Point;
 use tenon_target::Target;
 use tenon_tensor::Tensor;
 
@@ -27,6 +28,7 @@ pub struct Source<'s> {
     /// Inputs whose given value decided a shape, and which became constants.
     pub constant_inputs: Vec<String>,
     pub(super) bucket: Option<String>,
+    pub(super) point: Point,
     pub(super) target: Option<&'static Target>,
     body: Body<'s>,
 }
@@ -61,6 +63,7 @@ impl<'s> Source<'s> {
                     weights: imported.weights,
                     constant_inputs: imported.constant_inputs,
                     bucket: None,
+                    point: Point::new(),
                     target: None,
                     body: Body::Module(imported.module),
                 })
@@ -111,6 +114,7 @@ impl<'s> Source<'s> {
             weights: weights.map(read_weights).transpose()?.unwrap_or_default(),
             constant_inputs: Vec::new(),
             bucket: header.bucket,
+            point: Point::new(),
             target,
             body: Body::Text(String::new()),
             name,
@@ -128,7 +132,8 @@ impl<'s> Source<'s> {
                 let point = sizes
                     .iter()
                     .filter_map(|(name, size)| Some((name.clone(), u64::try_from(size.as_integer()?).ok()?)));
-                source.bucket = bucket::label(&point.collect());
+                source.point = point.collect();
+                source.bucket = bucket::label(&source.point);
             }
             source.body = Body::Module(module);
         } else {

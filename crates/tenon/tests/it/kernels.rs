@@ -59,7 +59,8 @@ fn launches(program: &Program) -> Vec<&str> {
 fn buckets_share_what_they_have_in_common() {
     let folder = tempfile::tempdir().unwrap();
     let model = write(&folder, "parts.mlir", TWO_PARTS);
-    let (recipe, _) = Recipe::load(&PathBuf::from(write(&folder, "parts.toml", RECIPE))).unwrap();
+    let tenon_recipe::Loaded { recipe, .. } =
+        Recipe::load(&PathBuf::from(write(&folder, "parts.toml", RECIPE))).unwrap();
     let session = Session::new();
     let source = Source::model(&session, &PathBuf::from(model), &ImportOptions::default(), None).unwrap();
     let request = request(recipe, &["a100-sxm4-80gb", "t4"], 2);
@@ -124,7 +125,8 @@ fn a_shared_kernel_has_the_name_that_its_bucket_gives_it() {
     let folder = tempfile::tempdir().unwrap();
     let model = write(&folder, "parts.mlir", TWO_PARTS.replace("48", "40"));
     let recipe = RECIPE.replace("48", "40").replace("[2, 3, 5]", "[5, 6]");
-    let (recipe, _) = Recipe::load(&PathBuf::from(write(&folder, "parts.toml", recipe))).unwrap();
+    let tenon_recipe::Loaded { recipe, .. } =
+        Recipe::load(&PathBuf::from(write(&folder, "parts.toml", recipe))).unwrap();
     let session = Session::new();
     let source = Source::model(&session, &PathBuf::from(model), &ImportOptions::default(), None).unwrap();
     let request = request(recipe, &["a100-sxm4-80gb"], 1);

@@ -3,6 +3,7 @@
 
 mod basics;
 mod codegen;
+mod bundle;
 mod conformance;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -12,8 +13,11 @@ mod kernels;
 mod lower;
 mod models;
 mod quantized;
+mod recipe;
 mod run;
 mod sim;
+mod stream;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

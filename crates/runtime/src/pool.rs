@@ -1,0 +1,127 @@
+//! All buckets of a model on one device.
+//!
+//! Weights are uploaded once and modules are loaded once, whichever buckets use them. An instance is made when its bucket is first asked for,
+//! from what was compiled before: nothing compiles here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tenon_tensor::Tensor;
+
+use crate::bind::bind;
+use crate::device::Device;
+use crate::{DeviceModules, DeviceParameters, Executable, Instance, RunResult, RuntimeError};
+
+/// A compiled bucket of a pool.
+#[derive(Debug, Clone)]
+pub struct Bucket {
+    /// Its name: `batch=4,seq=64`.
+    pub name: String,
+    /// What orders buckets that hold the same request: the cheapest is taken.
+    pub cost: u128,
+    /// What runs.
+    pub executable: Arc<Executable>,
+    /// For each parameter of the plan, the key of its tensor among all the pool's weights.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// The buckets of a model on a device.
+pub struct Pool {
+    device: Arc<dyn Device>,
+    buckets: Vec<Bucket>,
+    instances: Vec<Option<Instance>>,
+    parameters: Arc<DeviceParameters>,
+    modules: DeviceModules,
+}
+
+impl Pool {
+    /// Puts weights on a device, each once; `weights` has them by the keys that the buckets name.
+    ///
+    /// # Errors
+    /// The device has no room for them.
+    pub fn new(
+        device: Arc<dyn Device>,
+        mut buckets: Vec<Bucket>,
+        weights: &BTreeMap<String, Tensor>,
+    ) -> Result<Self, RuntimeError> {
+        buckets.sort_by(|a, b| (a.cost, &a.name).cmp(&(b.cost, &b.name)));
+        let used = |key: &&String| buckets.iter().any(|bucket| bucket.parameters.values().any(|used| used == *key));
+        let keys: Vec<&String> = weights.keys().filter(used).collect();
+        let parameters = DeviceParameters::upload(&device, keys.into_iter().map(|key| (key, &weights[key])))?;
+        let modules = DeviceModules::new(Arc::clone(&device));
+        let instances = buckets.iter().map(|_| None).collect();
+        Ok(Pool { device, buckets, instances, parameters, modules })
+    }
+
+    /// The buckets, cheapest first.
+    pub fn buckets(&self) -> &[Bucket] {
+        &self.buckets
+    }
+
+    /// How many buckets have been put on the device.
+    pub fn graphs(&self) -> usize {
+        self.instances.iter().flatten().count()
+    }
+
+    /// How many modules have been loaded.
+    pub fn modules(&self) -> usize {
+        self.modules.count()
+    }
+
+    /// The cheapest bucket that holds a request.
+    ///
+    /// # Errors
+    /// What every bucket refuses alike; else that none holds it, with what the largest says.
+    pub fn choose(&self, inputs: &[(String, Tensor)]) -> Result<usize, RuntimeError> {
+        let mut last = None;
+        for (index, bucket) in self.buckets.iter().enumerate() {
+            match bind(bucket.executable.plan(), bucket.executable.expressions(), inputs) {
+                Ok(_) => return Ok(index),
+                Err(error) => last = Some(error),
+            }
+        }
+        let is_shape = |error: &RuntimeError| {
+            matches!(
+                error,
+                RuntimeError::InputShape { .. }
+                    | RuntimeError::ExtentCapacity { .. }
+                    | RuntimeError::ExtentConflict { .. }
+            )
+        };
+        let shapes: Vec<_> = inputs.iter().map(|(name, tensor)| format!("{name} {:?}", tensor.shape())).collect();
+        let names: Vec<_> = self.buckets.iter().map(|bucket| bucket.name.as_str()).collect();
+        let error = last.unwrap_or(RuntimeError::UnknownInput { name: String::new(), known: "no bucket".to_owned() });
+        if self.buckets.len() > 1 && is_shape(&error) {
+            let (shapes, buckets) = (shapes.join(", "), names.join("; "));
+            return Err(RuntimeError::NoBucket { shapes, buckets, source: Box::new(error) });
+        }
+        Err(error)
+    }
+
+    /// Runs a request in the cheapest bucket that holds it, and says which.
+    ///
+    /// # Errors
+    /// As [`choose`](Self::choose) and [`Instance::run`].
+    pub fn run(&mut self, inputs: &[(String, Tensor)]) -> Result<(usize, RunResult), RuntimeError> {
+        let index = self.choose(inputs)?;
+        let result = self.instance(index)?.run(inputs)?;
+        Ok((index, result))
+    }
+
+    /// The instance of a bucket by its place in [`buckets`](Self::buckets).
+    ///
+    /// # Errors
+    /// The device cannot take it.
+    pub fn instance(&mut self, index: usize) -> Result<&mut Instance, RuntimeError> {
+        let slot = &mut self.instances[index];
+        if slot.is_none() {
+            let bucket = &self.buckets[index];
+            let parameters = self.parameters.renamed(&bucket.parameters);
+            let placement = self.device.placement();
+            let executable = Arc::clone(&bucket.executable);
+            let device = Arc::clone(&self.device);
+            *slot = Some(Instance::with_modules(device, executable, parameters, placement, &mut self.modules)?);
+        }
+        Ok(slot.as_mut().expect("it was just made"))
+    }
+}

@@ -1,0 +1,75 @@
+//! From a bundle to what the runtime executes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tenon_bundle::{Bundle, Identity, ProgramRecord, read_weights};
+use tenon_runtime::{Bucket, Device, Executable, LaunchPlan, Pool};
+use tenon_target::Target;
+use tenon_tensor::Tensor;
+
+use super::compiler;
+use crate::Failure;
+use crate::driver::point_cost;
+
+/// A program of a bundle, checked and ready.
+pub struct LoadedProgram {
+    /// What the bundle says of it.
+    pub record: ProgramRecord,
+    /// What runs.
+    pub executable: Arc<Executable>,
+}
+
+/// The programs of a bundle for a target, and the weights by the keys that they name.
+///
+/// # Errors
+/// The bundle was built by another compiler, has nothing for the target, or holds a plan that does not fit its kernels and weights.
+pub fn load(bundle: &Bundle, target: &Target) -> Result<(Vec<LoadedProgram>, BTreeMap<String, Tensor>), Failure> {
+    bundle.check(&Identity { compiler: Some(compiler()), ..Identity::default() })?;
+    let weights = read_weights(bundle)?;
+    let architecture = target.architecture.name.to_string();
+    let mut programs = Vec::new();
+    // Programs share the text of a kernel as they share its part.
+    let mut texts: BTreeMap<&str, Arc<str>> = BTreeMap::new();
+    for record in bundle.programs(target.name(), &architecture)? {
+        let plan = LaunchPlan::from_json(bundle.text(&record.plan)?)?;
+        let mut modules = Vec::new();
+        for kernel in &record.kernels {
+            let text = match texts.get(kernel.part.as_str()) {
+                Some(text) => Arc::clone(text),
+                None => {
+                    let text: Arc<str> = bundle.text(&kernel.part)?.into();
+                    texts.insert(&kernel.part, Arc::clone(&text));
+                    text
+                }
+            };
+            modules.push(text);
+        }
+        let parameters =
+            record.parameters.iter().filter_map(|(name, key)| Some((name.clone(), weights.get(key)?.clone())));
+        let executable = Executable::new(plan, modules, parameters)?;
+        programs.push(LoadedProgram { record: record.clone(), executable: Arc::new(executable) });
+    }
+    Ok((programs, weights))
+}
+
+/// The programs on a device, each request going into the cheapest bucket that holds it.
+///
+/// # Errors
+/// The device cannot take the weights.
+pub fn pool(
+    device: Arc<dyn Device>,
+    programs: &[LoadedProgram],
+    weights: &BTreeMap<String, Tensor>,
+) -> Result<Pool, Failure> {
+    let bucket = |program: &LoadedProgram| {
+        let point = program.record.bucket.iter().map(|(name, size)| (name.clone(), *size)).collect();
+        Bucket {
+            name: program.record.label().unwrap_or_else(|| "all".to_owned()),
+            cost: point_cost(&point).0,
+            executable: Arc::clone(&program.executable),
+            parameters: program.record.parameters.clone(),
+        }
+    };
+    Ok(Pool::new(device, programs.iter().map(bucket).collect(), weights)?)
+}

@@ -1,0 +1,180 @@
+//! `tenon recipe`: recipes themselves.
+
+mod init;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use tenon_fusion_passes::PATTERNS;
+use tenon_import_onnx::ImportOptions;
+use tenon_ir::Session;
+use tenon_recipe::{Loaded, Recipe};
+use tenon_target::Target;
+
+use super::output::{Output, aligned};
+use crate::driver::{Driver, Request, Source};
+use crate::stage::Stage;
+use crate::{Diagnostic, Failure};
+
+#[derive(Subcommand)]
+pub(super) enum Recipes {
+    /// Write a commented recipe to start from.
+    Init(Init),
+    /// Check a recipe, and that it fits a model, without compiling.
+    Check(Check),
+    /// Print the hash of a recipe.
+    Hash(File),
+    /// Print the JSON Schema of recipes, for editors.
+    Schema,
+    /// List the source patterns that `compile.fusion` may name.
+    Patterns,
+    /// Say what two recipes have differently.
+    Diff(Diff),
+}
+
+#[derive(Args)]
+pub(super) struct Init {
+    /// The model: `.onnx`, or `.mlir` of Tenon's
+    model: PathBuf,
+    /// Write into this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(super) struct Check {
+    /// The recipe, a TOML or YAML file
+    recipe: PathBuf,
+    /// The model that it must fit
+    model: Option<PathBuf>,
+    /// Hold it against these targets instead of its own; may be repeated
+    #[arg(long = "target", value_name = "NAME")]
+    targets: Vec<String>,
+}
+
+#[derive(Args)]
+pub(super) struct File {
+    /// The recipe, a TOML or YAML file
+    recipe: PathBuf,
+    /// Print what is hashed too
+    #[arg(long)]
+    canonical: bool,
+}
+
+#[derive(Args)]
+pub(super) struct Diff {
+    /// A recipe
+    before: PathBuf,
+    /// Another one
+    after: PathBuf,
+}
+
+pub(super) fn run(command: &Recipes, output: &Output) -> Result<(), Failure> {
+    match command {
+        Recipes::Init(arguments) => init(arguments, output),
+        Recipes::Check(arguments) => check(arguments, output),
+        Recipes::Hash(arguments) => hash(arguments, output),
+        Recipes::Schema => output.print_json(&Recipe::json_schema()),
+        Recipes::Patterns => patterns(output),
+        Recipes::Diff(arguments) => diff(arguments, output),
+    }
+}
+
+fn patterns(output: &Output) -> Result<(), Failure> {
+    if output.json {
+        let row =
+            |pattern: &tenon_fusion_passes::Pattern| serde_json::json!({"name": pattern.name, "about": pattern.about});
+        return output.print_json(&PATTERNS.iter().map(row).collect::<Vec<_>>());
+    }
+    let rows: Vec<_> = PATTERNS.iter().map(|row| vec![row.name.to_owned(), row.about.to_owned()]).collect();
+    output.print(&aligned(&["pattern", "a node of the model that is"], &rows))
+}
+
+/// Reads a recipe, or says all that is wrong with it.
+pub(super) fn load(path: &Path) -> Result<Loaded, Failure> {
+    Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))
+}
+
+fn init(arguments: &Init, output: &Output) -> Result<(), Failure> {
+    let session = Session::new();
+    let source = Source::model(&session, &arguments.model, &ImportOptions::default(), None)?;
+    let text = init::recipe_for(&source, &arguments.model)?;
+    match &arguments.output {
+        None => output.print(&text),
+        Some(path) if path.exists() => {
+            let message = format!("{}: the file exists", path.display());
+            Err(Diagnostic::new("E0002", message).with_help("name another file, or remove this one").into())
+        }
+        Some(path) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            crate::driver::write_file(folder, &name, text.as_bytes())?;
+            output.note(&format!("wrote {}", path.display()));
+            Ok(())
+        }
+    }
+}
+
+/// Targets of a recipe, or those named instead.
+fn targets(recipe: &Recipe, named: &[String]) -> Result<Vec<&'static Target>, Failure> {
+    let names = if named.is_empty() { &recipe.targets } else { named };
+    let mut targets = names.iter().map(|name| Target::find(name)).collect::<Result<Vec<_>, _>>()?;
+    if targets.is_empty() {
+        targets.push(Target::default_target());
+    }
+    Ok(targets)
+}
+
+fn check(arguments: &Check, output: &Output) -> Result<(), Failure> {
+    let loaded = load(&arguments.recipe)?;
+    let recipe = loaded.recipe.clone();
+    let targets = targets(&recipe, &arguments.targets)?;
+    let points = match &arguments.model {
+        None => None,
+        Some(model) => {
+            let session = Session::new();
+            let source = Source::model(&session, model, &ImportOptions::default(), None)?;
+            let request = Request { targets: targets.clone(), ..Request::of(recipe.clone()) };
+            let mut driver = Driver::new(&session, &request)?.with_recipe_text(&arguments.recipe, &loaded);
+            let modules = driver.modules(&source, Stage::Contract)?;
+            let space = modules.iter().map(|(_, module)| tenon_shape_passes::ShapeSpace::read(module));
+            Some(space.collect::<Result<Vec<_>, _>>()?.iter().map(|space| space.points().len()).sum::<usize>())
+        }
+    };
+    let names: Vec<_> = targets.iter().map(|target| target.name()).collect();
+    if output.json {
+        return output.print_json(&serde_json::json!({
+            "recipe": recipe.name, "hash": recipe.hash(), "targets": names, "graphs": points,
+        }));
+    }
+    let fits = match (&arguments.model, points) {
+        (Some(model), Some(points)) => {
+            let graphs = if points == 1 { "graph" } else { "graphs" };
+            format!("; it fits {}: {points} {graphs} for each of {}", model.display(), names.join(", "))
+        }
+        _ => String::new(),
+    };
+    output.print(&format!("{}: the recipe `{}` is valid{fits}\n", arguments.recipe.display(), recipe.name))
+}
+
+fn hash(arguments: &File, output: &Output) -> Result<(), Failure> {
+    let recipe = load(&arguments.recipe)?.recipe;
+    if output.json {
+        return output.print_json(&serde_json::json!({"hash": recipe.hash(), "canonical": recipe.form()}));
+    }
+    let canonical = if arguments.canonical { format!("{}\n", recipe.canonical_json()) } else { String::new() };
+    output.print(&format!("{}\n{canonical}", recipe.hash()))
+}
+
+fn diff(arguments: &Diff, output: &Output) -> Result<(), Failure> {
+    let (before, after) = (load(&arguments.before)?.recipe, load(&arguments.after)?.recipe);
+    let differences = before.differences(&after);
+    if output.json {
+        return output.print_json(&differences);
+    }
+    if differences.is_empty() {
+        return output.print("the recipes say the same\n");
+    }
+    let rows: Vec<_> = differences.into_iter().map(|row| vec![row.clause, row.before, row.after]).collect();
+    output.print(&aligned(&["clause", "before", "after"], &rows))
+}

@@ -1,0 +1,167 @@
+//! `tenon recipe`.
+
+use crate::*;
+
+const MODEL: &str = "command/mlp.mlir";
+
+#[test]
+fn a_recipe_to_start_from_fits_its_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = testdata(MODEL);
+    let text = tenon(&["recipe", "init", &model]);
+    assert!(text.done().contains("batch = { allowed = [1], between = \"reject\" }"), "{}", text.stdout);
+    let path = file(&folder, "start.toml");
+    tenon(&["recipe", "init", &model, "-o", &path]).done();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text.stdout);
+    tenon(&["recipe", "init", &model, "-o", &path]).refused("E0002");
+    let checked = tenon(&["recipe", "check", &path, &model]);
+    assert!(checked.done().contains("1 graph for each of a100-sxm4-80gb"), "{}", checked.stdout);
+}
+
+#[test]
+fn a_recipe_is_checked_against_its_model_with_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = testdata(MODEL);
+    let head = "recipe = 1\n[semantic.dims]\nbatch = { allowed = [1, 4] }\n";
+    let check = |name: &str, text: &str| {
+        let path = write(&folder, name, format!("{head}{text}"));
+        tenon(&["recipe", "check", &path, &model])
+    };
+    assert!(check("good.toml", "").done().contains("2 graphs"));
+    for (name, text, code, place) in [
+        ("input.toml", "[semantic.inputs.y]\ndims = [\"batch\", 3]\n", "E0220", "input.toml:4:18"),
+        ("type.toml", "[semantic.inputs.x]\ndtype = \"f16\"\n", "E0221", "type.toml:4:18"),
+        ("rank.toml", "[semantic.inputs.x]\ndims = [\"batch\"]\n", "E0221", "rank.toml:4:18"),
+        ("size.toml", "[semantic.inputs.x]\ndims = [\"batch\", 4]\n", "E0222", "size.toml:5:1"),
+        ("name.toml", "sequence = { allowed = [2] }\n", "E0224", "name.toml:4:1"),
+        ("pad.toml", "[semantic.inputs.x]\npad = 0\n", "E0227", "pad.toml:5:1"),
+        ("budget.toml", "[hardware]\nover_budget = \"offload\"\n", "E0207", "budget.toml:5:15"),
+        ("stream.toml", "[hardware]\nactivation_budget = 1\nover_budget = \"stream\"\n", "E0204", "stream.toml:6:15"),
+        ("disable.toml", "[compile.fusion]\ndisable = [\"remove-ded\"]\n", "E0407", ""),
+    ] {
+        let outcome = check(name, text);
+        assert!(outcome.refused(code).contains(place), "{name}: {}", outcome.stderr);
+    }
+    // A recipe alone is checked without a model.
+    let path = write(&folder, "alone.yaml", "recipe: 1\nname: alone\n");
+    assert!(tenon(&["recipe", "check", &path]).done().contains("the recipe `alone` is valid"));
+}
+
+#[test]
+fn a_disabled_pass_does_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let head = "recipe = 1\n[semantic.dims]\nbatch = { allowed = [1] }\n";
+    let recipe = write(&folder, "r.toml", format!("{head}[compile.fusion]\ndisable = [\"fold-broadcast\"]\n"));
+    let ran = |recipe: &str| {
+        let arguments = ["lower", &testdata(MODEL), "--recipe", recipe, "--stage", "fuse", "--timings"];
+        let outcome = tenon(&arguments);
+        outcome.done();
+        outcome.stderr.contains("fold-broadcast")
+    };
+    assert!(!ran(&recipe) && ran(&write(&folder, "all.toml", head)));
+}
+
+#[test]
+fn hashes_schema_and_differences() {
+    let folder = tempfile::tempdir().unwrap();
+    let toml = write(&folder, "a.toml", "recipe = 1\nname = 'a'\n");
+    let yaml = write(&folder, "a.yaml", "name: a\nrecipe: 1\n");
+    let hash = |path: &str| tenon(&["recipe", "hash", path]).done().to_owned();
+    assert_eq!(hash(&toml), hash(&yaml));
+    assert_eq!(hash(&toml).trim().len(), 64);
+    assert!(tenon(&["recipe", "hash", &toml, "--canonical"]).done().contains(r#""max_graphs":1024"#));
+    let schema: serde_json::Value = serde_json::from_str(tenon(&["recipe", "schema"]).done()).unwrap();
+    assert_eq!(schema["title"], "Tenon recipe");
+    let other = write(&folder, "b.toml", "recipe = 1\nname = 'a'\nsemantic.numerics.rewrites = 'exact'\n");
+    let text = tenon(&["recipe", "diff", &toml, &other]);
+    assert!(text.done().contains("semantic.numerics.rewrites"), "{}", text.stdout);
+    assert!(tenon(&["recipe", "diff", &toml, &yaml]).done().contains("the same"));
+    assert!(tenon(&["recipe", "patterns"]).done().contains("relu"));
+    tenon(&["recipe", "hash", "no-such-recipe.toml"]).refused("E0200");
+}
+
+/// Sizes by `zip`: two buckets of a model with two free dimensions, not four.
+#[test]
+fn sizes_that_belong_together_make_one_bucket() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(
+        &folder,
+        "two.mlir",
+        r#"
+module attributes {graph.model = "two"} {
+  func.func @main(%x: tensor<?x?xf32, {dims = ["n", "m"]}> {graph.name = "x"}) -> (tensor<?x?xf32, {dims = ["n", "m"]}> {graph.name = "y"}) {
+    %0 = graph.elementwise add(%x, %x) : (tensor<?x?xf32, {dims = ["n", "m"]}>, tensor<?x?xf32, {dims = ["n", "m"]}>) -> tensor<?x?xf32, {dims = ["n", "m"]}> loc("Add_0")
+    return %0 : tensor<?x?xf32, {dims = ["n", "m"]}>
+  }
+}
+"#,
+    );
+    let recipe = |semantic: &str| {
+        format!(
+            "recipe = 1\n[semantic]\n{semantic}\n[semantic.dims]\nn = {{ allowed = [1, 4], between = 'pad' }}\nm = {{ allowed = [8, 2], between = 'pad' }}\n"
+        )
+    };
+    let zip = write(&folder, "zip.toml", recipe("combine = 'zip'\nmax_graphs = 2"));
+    let product = write(&folder, "product.toml", recipe("max_graphs = 4"));
+    let buckets = |path: &str| {
+        let outcome = tenon(&["--json", "table", &model, "--recipe", path]);
+        let rows: Vec<serde_json::Value> = serde_json::from_str(outcome.done()).unwrap();
+        rows.iter().map(|row| row["bucket"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(buckets(&zip), ["m=8,n=1", "m=2,n=4"]);
+    assert_eq!(buckets(&product), ["m=2,n=1", "m=2,n=4", "m=8,n=1", "m=8,n=4"]);
+    let x = write_npy(&folder, "x.npy", &Tensor::from_f32(vec![1, 2], &[1.5, -2.0]).unwrap());
+    let run = tenon(&["run", &model, "--recipe", &zip, "--input", &format!("x={x}")]);
+    // Both buckets hold one by two; each has eight elements, and the one with fewer m is taken.
+    assert!(run.done().contains("bucket m=2,n=4"), "{}", run.stdout);
+    let over = write(&folder, "over.toml", recipe("max_graphs = 3"));
+    tenon(&["recipe", "check", &over]).refused("E0208");
+}
+
+#[test]
+fn fusion_is_required_and_forbidden_by_source_patterns() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = testdata(MODEL);
+    let recipe = |clause: &str| {
+        let text = format!("recipe = 1\n[semantic.dims]\nbatch = {{ allowed = [2] }}\n[compile.fusion]\n{clause}\n");
+        write(&folder, "r.toml", text)
+    };
+    // Which kernel each node is in.
+    let kernels = |clause: &str| {
+        let outcome = tenon(&["--json", "table", &model, "--recipe", &recipe(clause)]);
+        let buckets: Vec<serde_json::Value> = serde_json::from_str(outcome.done()).unwrap();
+        let rows = buckets[0]["operators"].as_array().unwrap().clone();
+        let of = |node: &str| {
+            let row = rows.iter().find(|row| row["nodes"][0] == node).unwrap();
+            row["kernel"].as_str().unwrap_or("none").to_owned()
+        };
+        ["MatMul_0", "Add_1", "Relu_2", "Softmax_3"].map(of)
+    };
+    let [product, add, relu, softmax] = kernels("require = [[\"matmul\", \"add\", \"relu\"]]");
+    assert!(product == add && add == relu && relu != softmax);
+    let [product, add, relu, _] = kernels("forbid = [[\"matmul\", \"add\"]]");
+    assert!(product != add, "{product} {relu}");
+    let [product, add, relu, _] = kernels("forbid = [[\"add\", \"relu\"]]");
+    assert!(product == add && add != relu);
+    for (clause, code, text) in [
+        ("require = [[\"relu\", \"softmax\"]]", "E0233", "Relu_2, Softmax_3 in one kernel"),
+        ("require = [[\"conv\", \"relu\"]]", "E0232", "occurs nowhere"),
+        ("forbid = [[\"softmax\", \"add\"]]", "E0232", "occurs nowhere"),
+        ("forbid = [[\"matmull\"]]", "E0231", "did you mean `matmul`?"),
+        ("require = [[\"matmul\", \"add\"]]\nforbid = [[\"matmul\", \"add\"]]", "E0233", "MatMul_0, Add_1"),
+    ] {
+        let outcome = tenon(&["lower", &model, "--recipe", &recipe(clause), "--stage", "fuse"]);
+        assert!(outcome.refused(code).contains(text), "{clause}: {}", outcome.stderr);
+    }
+    // A node of a forbidden pair still gives the right numbers.
+    let x = write_npy(&folder, "x.npy", &Tensor::from_f32(vec![2, 3], &[0.5, -1.0, 2.0, 3.0, 0.25, -0.75]).unwrap());
+    let (weights, out) = (mlp_weights(&folder), file(&folder, "out"));
+    let recipe = recipe("forbid = [[\"matmul\", \"add\"], [\"add\", \"relu\"]]");
+    let given = format!("x={x}");
+    tenon(&["run", &model, "--recipe", &recipe, "--weights", &weights, "--input", &given, "-o", &out]).done();
+    let result = tenon_tensor::read_npy(file(&folder, "out/probabilities.npy")).unwrap();
+    let expected = crate::run::expected(&[0.5, -1.0, 2.0, 3.0, 0.25, -0.75]);
+    for (actual, expected) in result.to_f64_vec().unwrap().iter().zip(expected) {
+        assert!((actual - expected).abs() < 1e-6, "{actual} instead of {expected}");
+    }
+}

@@ -1,0 +1,249 @@
+//! `tenon verify` and `tenon diff`.
+
+use tenon_bundle::{Bundle, Part, Writer};
+
+use crate::run::PADDED;
+use crate::*;
+
+fn verify(folder: &tempfile::TempDir, recipe: &str, more: &[&str]) -> Outcome {
+    let recipe = write(folder, "recipe.toml", recipe);
+    let (model, weights) = (testdata("command/mlp.mlir"), mlp_weights(folder));
+    tenon(&[&["verify", &model, "--recipe", &recipe, "--weights", &weights], more].concat())
+}
+
+fn build(folder: &tempfile::TempDir, recipe: &str, out: &str) -> String {
+    let recipe = write(folder, &format!("{out}.toml"), recipe);
+    let (model, weights, out) = (testdata("command/mlp.mlir"), mlp_weights(folder), file(folder, out));
+    let outcome = tenon(&["build", &model, "--recipe", &recipe, "--weights", &weights, "-o", &out, "--json"]);
+    let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    value["file"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn numbers_hold_in_every_bucket_and_within_padded_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = verify(&folder, PADDED, &["--numerics", "--padding", "--seeds", "3", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let checks = report["numerics"].as_array().unwrap();
+    assert_eq!(checks.len(), 12);
+    for check in checks {
+        assert!(check["outputs"][0]["of_tolerance"].as_f64().unwrap() < 0.1, "{check}");
+    }
+    let sizes: Vec<_> = checks.iter().map(|check| check["sizes"]["batch"].as_u64().unwrap()).collect();
+    assert!(sizes[..6].iter().all(|size| [4, 16].contains(size)), "{sizes:?}");
+    assert!(sizes[6..].iter().any(|size| ![4, 16].contains(size)), "{sizes:?}");
+    assert_eq!(report["graph"]["operators"], 5);
+}
+
+#[test]
+fn a_promise_that_is_too_tight_is_refused_by_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let tight = format!("{PADDED}[semantic.numerics]\ntolerance = {{ abs = 0, rel = 0 }}\n");
+    let outcome = verify(&folder, &tight, &["--numerics", "--seeds", "4"]);
+    // The exponential of the softmax is not rounded correctly, so that some element differs in its last bit.
+    assert_eq!(outcome.status, 1, "{}", outcome.stdout);
+    assert!(
+        outcome.stderr.contains("E0244") && outcome.stderr.contains("the first kernel that leaves"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(outcome.stderr.contains("Softmax_3"), "{}", outcome.stderr);
+}
+
+#[test]
+fn kernels_are_held_against_expectations() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = |clause: &str| format!("{PADDED}[hardware.expect.sm_80]\n{clause}\n");
+    let good = "instructions = { softmax = [\"shfl.sync\"], matmul = [\"fma.rn.f32\"] }\nforbidden_instructions = { matmul = [\"wgmma\"] }";
+    verify(&folder, &recipe(good), &[]).done();
+    for (clause, code, text) in [
+        ("instructions = { matmul = [\"mma.sync\"] }", "E0243", "has no `mma.sync`"),
+        ("forbidden_instructions = { softmax = [\"shfl.sync\"] }", "E0243", "has a forbidden `shfl.sync`"),
+        ("instructions = { attention = [\"mma.sync\"] }", "E0240", "names kernels `attention`"),
+    ] {
+        let outcome = verify(&folder, &recipe(clause), &[]);
+        assert!(
+            outcome.status == 1 && outcome.stderr.contains(code) && outcome.stderr.contains(text),
+            "{clause}: {}",
+            outcome.stderr
+        );
+    }
+    // For another target nothing is expected.
+    verify(&folder, &recipe("instructions = { matmul = [\"mma.sync\"] }"), &["--target", "t4"]).done();
+}
+
+#[test]
+fn spills_and_occupancy_are_what_ptxas_says() {
+    if tenon_target::Ptxas::locate().is_err() {
+        println!("skipped: there is no ptxas");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = |clause: &str| format!("{PADDED}[hardware.expect.sm_80]\n{clause}\n");
+    let outcome = verify(&folder, &recipe("spills = 0\nmin_occupancy = 0.01"), &["--json"]);
+    let report: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let kernels = report["kernels"].as_array().unwrap();
+    assert!(
+        !kernels.is_empty()
+            && kernels.iter().all(|kernel| kernel["spills"] == 0 && kernel["registers"].as_u64() > Some(0))
+    );
+    let full = verify(&folder, &recipe("min_occupancy = 1.0"), &[]);
+    let least = kernels.iter().map(|kernel| kernel["occupancy"].as_f64().unwrap()).fold(1.0, f64::min);
+    assert_eq!(full.status == 1 && full.stderr.contains("E0243"), least < 1.0, "{}", full.stderr);
+}
+
+#[test]
+fn budgets_bite_by_shapes_and_by_the_memory_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = |bytes: &str| format!("{PADDED}[hardware]\nactivation_budget = {bytes}\n");
+    verify(&folder, &recipe("\"1MiB\""), &[]).done();
+    // The product is 16 rows of 4 numbers of 4 bytes.
+    let outcome = verify(&folder, &recipe("255"), &[]);
+    assert!(
+        outcome.refused("E0226").contains("256 bytes") && outcome.stderr.contains("batch=16"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(outcome.stderr.contains("recipe.toml:8:1"), "{}", outcome.stderr);
+    let two = r#"
+module attributes {graph.model = "two"} {
+  func.func @main(%x: tensor<64x64xf32> {graph.name = "x"}) -> (tensor<64x64xf32> {graph.name = "y"}) {
+    %0 = graph.softmax %x {axis = 1} : tensor<64x64xf32> -> tensor<64x64xf32> loc("rows")
+    %1 = graph.softmax %0 {axis = 0} : tensor<64x64xf32> -> tensor<64x64xf32> loc("columns")
+    %2 = graph.softmax %1 {axis = 1} : tensor<64x64xf32> -> tensor<64x64xf32> loc("again")
+    return %2 : tensor<64x64xf32>
+  }
+}
+"#;
+    let model = write(&folder, "two.mlir", two);
+    let budget =
+        |bytes: u32| write(&folder, "budget.toml", format!("recipe = 1\n[hardware]\nactivation_budget = {bytes}\n"));
+    let run = |bytes: u32| tenon(&["verify", &model, "--recipe", &budget(bytes)]);
+    run(32768).done();
+    let outcome = run(32767);
+    let text = outcome.refused("E0230");
+    for part in
+        ["32768 bytes", "`rows`", "`columns`", "64x64xf32 of 16384 bytes, alive from step 0 to 1", "budget.toml:3:1"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_bundle_of_another_compiler_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = build(&folder, PADDED, "a");
+    let bundle = Bundle::open(Path::new(&path)).unwrap();
+    let rewritten = |change: &dyn Fn(&mut tenon_bundle::Manifest)| {
+        let mut manifest = bundle.manifest().clone();
+        change(&mut manifest);
+        let parts = bundle.manifest().parts.iter();
+        let parts = parts.map(|part| Part::new(part.name.clone(), bundle.part(&part.name).unwrap().clone())).collect();
+        let file = Writer::new(manifest, parts).write(folder.path(), "other.tenon").unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    // Unchanged, the same bytes come out.
+    assert!(std::fs::read(rewritten(&|_| {})).unwrap() == std::fs::read(&path).unwrap());
+    let x = write_npy(&folder, "x.npy", &Tensor::zeros(tenon_tensor::DType::F32, vec![1, 3]).unwrap());
+    let run = |path: &str| tenon(&["run", path, "--input", &format!("x={x}")]);
+    run(&path).done();
+    let other = run(&rewritten(&|manifest| manifest.compiler.tenon = "0.0.9".to_owned()));
+    assert!(other.refused("E0049").contains("the compiler differs"), "{}", other.stderr);
+    let other = run(&rewritten(&|manifest| manifest.compiler.llvm = "21.0.0".to_owned()));
+    assert!(other.refused("E0049").contains("LLVM 21.0.0"), "{}", other.stderr);
+    run(&rewritten(&|manifest| manifest.recipe.sha256 = "0".repeat(64))).refused("E0048");
+    run(&rewritten(&|manifest| manifest.programs[0].plan = "plan/none.json".to_owned())).refused("E0048");
+    let target = rewritten(&|manifest| manifest.targets[0].architecture = "sm_90a".to_owned());
+    run(&target).refused("E0050");
+    assert_eq!(run(&write(&folder, "text.tenon", "no bundle")).refused("E0045").lines().count(), 2);
+}
+
+#[test]
+fn the_difference_of_two_bundles_says_which_kernels_changed_and_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = build(&folder, PADDED, "a");
+    let same = build(&folder, &format!("{PADDED}# the same\n"), "same");
+    assert_eq!(tenon(&["diff", &a, &same]).done(), "the bundles hold the same\n");
+    // One clause: the sizes are exact instead of padded, and so is the code of both kernels.
+    let b = build(&folder, &PADDED.replace("'pad'", "'reject'"), "b");
+    let page = file(&folder, "diff.html");
+    let outcome = tenon(&["diff", &a, &b, "--html", &page]);
+    let text = outcome.done();
+    for part in [
+        "semantic.dims.batch.between",
+        "\"pad\"",
+        "\"reject\"",
+        "0 kernels are the same, 2 are not",
+        "MatMul_0",
+        "because `semantic.dims.batch.between` is \"reject\" and was \"pad\"",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.starts_with("<!doctype html>") && html.contains("Softmax_3") && !html.contains("src="), "{html}");
+    let json: serde_json::Value = serde_json::from_str(tenon(&["--json", "diff", &a, &b]).done()).unwrap();
+    assert_eq!(json["recipe"].as_array().unwrap().len(), 1);
+    assert_eq!(json["programs"][0]["kernels"][0]["kind"], "changed");
+    // A clause that decides nothing about kernels changes none.
+    let c = build(&folder, &format!("{PADDED}[semantic.numerics]\ntolerance = {{ abs = 1e-2 }}\n"), "c");
+    let text = tenon(&["diff", &a, &c]);
+    assert!(text.done().contains("2 kernels are the same, 0 are not"), "{}", text.stdout);
+}
+
+#[test]
+fn the_difference_of_two_graphs() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = testdata("command/mlp.mlir");
+    assert!(tenon(&["diff", &model, &model]).done().contains("the graphs are the same: 5 operators"));
+    let text = std::fs::read_to_string(&model).unwrap();
+    let other = write(&folder, "other.mlir", text.replace("elementwise max", "elementwise min"));
+    let page = file(&folder, "graphs.html");
+    let outcome = tenon(&["diff", &model, &other, "--html", &page]);
+    assert!(outcome.done().contains("~ elementwise Relu_2"), "{}", outcome.stdout);
+    assert!(std::fs::read_to_string(&page).unwrap().contains("Relu_2"));
+    let bundle = build(&folder, PADDED, "a");
+    tenon(&["diff", &bundle, &model]).refused("E0052");
+}
+
+/// Two values that are read again at the end wait in host memory, and the numbers stay what they are.
+#[test]
+fn values_wait_in_host_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let chain = r#"
+module attributes {graph.model = "chain"} {
+  func.func @main(%x: tensor<64x64xf32> {graph.name = "x"}) -> (tensor<64x64xf32> {graph.name = "y"}) {
+    %0 = graph.softmax %x {axis = 1} : tensor<64x64xf32> -> tensor<64x64xf32> loc("kept")
+    %1 = graph.softmax %0 {axis = 0} : tensor<64x64xf32> -> tensor<64x64xf32> loc("kept_too")
+    %2 = graph.softmax %1 {axis = 1} : tensor<64x64xf32> -> tensor<64x64xf32> loc("a")
+    %3 = graph.softmax %2 {axis = 0} : tensor<64x64xf32> -> tensor<64x64xf32> loc("b")
+    %4 = graph.softmax %3 {axis = 1} : tensor<64x64xf32> -> tensor<64x64xf32> loc("c")
+    %5 = graph.softmax %4 {axis = 0} : tensor<64x64xf32> -> tensor<64x64xf32> loc("d")
+    %6 = graph.elementwise add(%5, %0) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("sum")
+    %7 = graph.softmax %6 {axis = 1} : tensor<64x64xf32> -> tensor<64x64xf32> loc("e")
+    %8 = graph.elementwise add(%7, %1) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("last")
+    return %8 : tensor<64x64xf32>
+  }
+}
+"#;
+    let model = write(&folder, "chain.mlir", chain);
+    let recipe = |name: &str, more: &str| {
+        write(&folder, name, format!("recipe = 1\n[hardware]\nactivation_budget = 49152\n{more}\n"))
+    };
+    let values: Vec<f32> = (0..4096).map(|value| (value * 37 % 101) as f32 / 16.0).collect();
+    let x = format!("x={}", write_npy(&folder, "x.npy", &Tensor::from_f32(vec![64, 64], &values).unwrap()));
+    let run = |more: &[&str]| {
+        let out = file(&folder, "out");
+        let outcome = tenon(&[&["--json", "run", &model, "--input", &x, "-o", &out], more].concat());
+        let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+        (value["launches"].as_u64().unwrap(), std::fs::read(file(&folder, "out/y.npy")).unwrap())
+    };
+    let (launches, plain) = run(&[]);
+    tenon(&["run", &model, "--input", &x, "--recipe", &recipe("error.toml", "")]).refused("E0230");
+    let moved = recipe("offload.toml", "over_budget = 'offload'");
+    let (with_copies, same) = run(&["--recipe", &moved]);
+    assert_eq!((with_copies, same == plain), (launches + 4, true));
+    let tight =
+        write(&folder, "tight.toml", "recipe = 1\n[hardware]\nactivation_budget = 32768\nover_budget = 'offload'\n");
+    let outcome = tenon(&["run", &model, "--input", &x, "--recipe", &tight]);
+    assert!(outcome.refused("E0230").contains("moving values to host memory does not help"), "{}", outcome.stderr);
+}
