@@ -83,6 +83,10 @@ def Graph_CastOp : Graph_UnaryOp<"cast"> {
   let description = "Float to integer truncates; float to narrower float rounds to nearest even. `saturate` clamps to the range of a float8 type.";
   let arguments = (ins Tensor:$input, UnitAttr:$saturate);
 }
+def Graph_BitcastOp : Graph_UnaryOp<"bitcast"> {
+  let summary = "The bits of each element as an element of another type of as many bits";
+  let arguments = (ins Tensor:$input);
+}
 def Graph_ContractOp : Graph_PureOp<"contract"> {
   let summary = "Sum of products over the labels that the result lacks, as in Einstein notation";
   let description = "`graph.contract \"bmk,bkn->bmn\"(%a, %b) {accumulate = f32}`: one letter a dimension; a letter occurs at most once an operand.";
@@ -207,6 +211,22 @@ def Graph_PadOp : Graph_PureOp<"pad"> {
   let arguments = (ins StrAttr:$mode, ArrayAttr:$low, ArrayAttr:$high, Tensor:$input, Tensor:$value);
   let results = (outs Tensor:$result);
   let assemblyFormat = "custom<Keyword>($mode) `(` $input `,` $value `)` attr-dict `:` functional-type(operands, results)";
+}
+def Graph_SearchSortedOp : Graph_NaryOp<"search_sorted"> {
+  let summary = "How many elements of the first input, an ascending list, are less than each element of the second";
+  let arguments = (ins Variadic<Tensor>:$inputs);
+}
+def Graph_NonMaxSuppressionOp : Graph_NaryOp<"non_max_suppression"> {
+  let summary = "Which candidates overlap with no candidate that is kept before them";
+  let description = "Inputs: boxes [rows, boxes, 4] as y1, x1, y2, x2; candidates [rows, boxes]; the largest intersection over union [1].";
+  let arguments = (ins Variadic<Tensor>:$inputs);
+}
+def Graph_SetDimensionSizeOp : Graph_Op<"set_dimension_size"> {
+  let summary = "The first slices of a tensor, as many as an i64 scalar says, which becomes the value of the name `extent`";
+  let description = "The capacity stays that of the tensor. Operations that use the name stand behind this one; it is not removed or moved.";
+  let arguments = (ins StrAttr:$extent, Tensor:$input, Tensor:$size);
+  let results = (outs Tensor:$result);
+  let assemblyFormat = "$extent `=` $size `of` $input attr-dict `:` functional-type(operands, results)";
 }
 def Graph_ConcatOp : Graph_NaryOp<"concat"> {
   let summary = "Inputs one after another along an axis, each cut at its extent";

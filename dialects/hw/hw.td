@@ -249,6 +249,11 @@ def HW_MemsetOp : HW_Op<"memset"> {
   let arguments = (ins I64Attr:$byte, HW_BufferType:$target);
   let assemblyFormat = "$target `with` $byte attr-dict `:` type($target)";
 }
+def HW_ReadExtentOp : HW_Op<"read_extent"> {
+  let summary = "The value of an extent, at most `capacity`, from an i64 that a step before has computed; steps behind it may use the name";
+  let arguments = (ins StrAttr:$name, I64Attr:$capacity, HW_BufferType:$source);
+  let assemblyFormat = "$name `at_most` $capacity `from` $source attr-dict `:` type($source)";
+}
 def HW_OutputOp : HW_Op<"output"> {
   let summary = "An output of the model";
   let arguments = (ins StrAttr:$name, HW_BufferType:$buffer);

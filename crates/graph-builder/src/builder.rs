@@ -84,6 +84,8 @@ pub struct GraphBuilder<'m> {
     folder: Folder,
     /// Extents that are values already.
     extents: HashMap<String, Value<'m>>,
+    /// Names of extents that the program computes.
+    computed_extents: HashSet<String>,
     arguments: Vec<(Value<'m>, TensorType)>,
     around: Vec<Around<'m>>,
 }
@@ -130,6 +132,7 @@ impl<'m> GraphBuilder<'m> {
             symbols: HashSet::from(["main".to_owned()]),
             folder: Folder::new(),
             extents: HashMap::new(),
+            computed_extents: HashSet::new(),
             arguments: Vec::new(),
             around: Vec::new(),
         };
@@ -277,6 +280,35 @@ impl<'m> GraphBuilder<'m> {
                 Some(Known { dtype: entry.ty.dtype, shape, values: values.clone() })
             }
         }
+    }
+
+    /// A name for an extent that the program computes, which nothing has yet: neither an argument nor another operation.
+    pub fn extent_name(&mut self, base: &str) -> String {
+        let taken: HashSet<String> =
+            self.arguments.iter().flat_map(|(_, ty)| &ty.dims).flat_map(|dim| dim.extent.symbols()).collect();
+        let mut number = 0;
+        loop {
+            let name = format!("{base}_{number}");
+            if !taken.contains(&name) && self.computed_extents.insert(name.clone()) {
+                return name;
+            }
+            number += 1;
+        }
+    }
+
+    /// Whether an expression depends on an extent that the program computes, which may be 0 where an input's would not.
+    pub fn is_computed(&self, extent: &DimExpr) -> bool {
+        extent.symbols().iter().any(|name| self.computed_extents.contains(name))
+    }
+
+    /// Says which value, an i64 scalar, is the extent of a name.
+    ///
+    /// # Errors
+    /// A value that MLIR refuses.
+    pub fn set_extent(&mut self, name: &str, value: Handle) -> Result<(), SemanticError> {
+        let value = self.materialise(value)?;
+        self.extents.insert(DimExpr::symbol(name).to_string(), value);
+        Ok(())
     }
 
     /// Applies an operator: at once where the operands are known and small, else by an operation.

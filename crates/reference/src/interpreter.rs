@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tenon_graph_dialect::{Operator, TensorType};
+use tenon_graph_dialect::operators::SetDimensionSize;
+use tenon_graph_dialect::{Dim, DimExpr, Operator, TensorType};
 use tenon_ir::{Block, Module, Op, Value};
 use tenon_tensor::Tensor;
 
@@ -28,6 +29,8 @@ pub struct Interpreter<'m, 'o> {
     derived: HashMap<String, Array>,
     /// Derived parameters being evaluated.
     pending: BTreeSet<String>,
+    /// Extents that the function has computed so far, by name.
+    extents: BTreeMap<String, i64>,
     live_bytes: u64,
 }
 
@@ -62,6 +65,7 @@ impl<'m, 'o> Interpreter<'m, 'o> {
             observer: None,
             derived: HashMap::new(),
             pending: BTreeSet::new(),
+            extents: BTreeMap::new(),
             live_bytes: 0,
         }
     }
@@ -92,6 +96,7 @@ impl<'m, 'o> Interpreter<'m, 'o> {
             values.push(self.checked(&format!("input {index} of {name}"), tensor, &form)?);
         }
         self.live_bytes = self.derived.values().map(Array::bytes).sum();
+        self.extents.clear();
         self.block(block, values, "func.return", 0)?.iter().map(Array::write).collect()
     }
 
@@ -199,8 +204,16 @@ impl<'m, 'o> Interpreter<'m, 'o> {
         let name = op.name();
         let refuse = |kind, message: &str| Err(ReferenceError::new(kind, &name, message));
         if let Some(operator) = Operator::read(op) {
+            let operator = operator?;
             let types = op.result_types().into_iter().map(TensorType::read).collect::<Result<Vec<_>, _>>()?;
-            return evaluate_arrays(&operator?, operands, &types, self.mode);
+            if let (Operator::SetDimensionSize(set), [input, size]) = (&operator, operands) {
+                self.set_extent(&name, set, input, size)?;
+            }
+            if self.extents.is_empty() {
+                return evaluate_arrays(&operator, operands, &types, self.mode);
+            }
+            let (operator, types) = self.with_extents(&name, &operator, types)?;
+            return evaluate_arrays(&operator, operands, &types, self.mode);
         }
         if op.is("graph.get_parameter") {
             let Some(parameter) = op.attribute("parameter").and_then(|symbol| symbol.as_symbol()) else {
@@ -227,6 +240,43 @@ impl<'m, 'o> Interpreter<'m, 'o> {
             return self.block(block, operands.to_vec(), "graph.yield", depth + 1);
         }
         refuse(ReferenceErrorKind::Unsupported, "the interpreter knows operators of the graph dialect alone")
+    }
+
+    /// Notes the value of an extent that the function computes.
+    fn set_extent(
+        &mut self,
+        operation: &str,
+        set: &SetDimensionSize,
+        input: &Array,
+        size: &Array,
+    ) -> Result<(), ReferenceError> {
+        let name = set.extent.as_symbol().unwrap_or_default();
+        let size = size.ints().first().copied().unwrap_or(-1);
+        let most = input.shape.first().copied().unwrap_or(0);
+        if !usize::try_from(size).is_ok_and(|size| size <= most) {
+            let message = format!("the extent `{name}` is {size}, outside 0 to {most}");
+            return Err(ReferenceError::new(ReferenceErrorKind::Undefined, operation, message));
+        }
+        self.extents.insert(name.to_owned(), size);
+        Ok(())
+    }
+
+    /// An operator and its result types with the extents that are known.
+    fn with_extents(
+        &self,
+        operation: &str,
+        operator: &Operator,
+        mut types: Vec<TensorType>,
+    ) -> Result<(Operator, Vec<TensorType>), ReferenceError> {
+        let lookup = |name: &str| self.extents.get(name).copied().map(DimExpr::constant);
+        let too_large =
+            || ReferenceError::new(ReferenceErrorKind::TooLarge, operation, "a dimension is too large to express");
+        for dim in types.iter_mut().flat_map(|ty| &mut ty.dims) {
+            if dim.extent.as_constant().is_none() {
+                *dim = Dim::of(dim.extent.substitute(&lookup).ok_or_else(too_large)?);
+            }
+        }
+        Ok((operator.with_extents(&lookup).ok_or_else(too_large)?, types))
     }
 
     fn claim(&mut self, values: &[Array]) -> Result<(), ReferenceError> {

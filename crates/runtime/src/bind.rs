@@ -1,23 +1,26 @@
 //! From the inputs of a run to every number that its plan leaves open: extents, grids, arguments, sizes of copies, shapes of outputs.
 //!
-//! Pure: nothing of a device is known here. Everything is known, and found to fit, before anything runs.
+//! Pure: nothing of a device is known here. Everything is known, and found to fit, before anything runs, but for what depends on extents that
+//! the device computes: that is known, and found to fit, once the last of those before it has been read.
 
 use std::collections::{BTreeMap, HashMap};
 
 use tenon_tensor::{Tensor, byte_count};
 
 use crate::RuntimeError;
-use crate::plan::{Argument, Expr, Expressions, Launch, LaunchPlan, MAX_GRID, Operation, TensorSlot, Values};
+use crate::plan::{
+    Argument, Expr, Expressions, Launch, LaunchPlan, MAX_GRID, Operation, ReadExtent, TensorSlot, Values,
+};
 
 /// Extents by name.
 pub(crate) type Extents = BTreeMap<String, i64>;
 
-/// A plan with all extents known.
+/// Steps with all extents known that they need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Resolved {
     /// The numbers of each step.
     pub(crate) steps: Vec<ResolvedStep>,
-    /// Shape of each output.
+    /// Shape of each output, if the steps are the plan's last.
     pub(crate) outputs: Vec<Vec<usize>>,
 }
 
@@ -156,18 +159,42 @@ fn check_derived(
     Ok(())
 }
 
-/// Every number that a run needs, for extents that [`bind`] gave.
+/// Every number that the steps from `first` on need, up to the next that reads an extent, that one included.
 pub(crate) fn resolve(
     plan: &LaunchPlan,
     expressions: &Expressions,
     extents: &Extents,
+    first: usize,
 ) -> Result<Resolved, RuntimeError> {
     let values = expressions.evaluate(extents);
     let resolver = Resolver { plan, values, extents };
-    let steps = plan.steps.iter().enumerate();
-    let steps = steps.map(|(index, step)| resolver.step(index, &step.operation)).collect::<Result<_, _>>()?;
+    let mut steps = Vec::new();
+    for (index, step) in plan.steps.iter().enumerate().skip(first) {
+        steps.push(resolver.step(index, &step.operation)?);
+        if matches!(step.operation, Operation::ReadExtent(_)) {
+            return Ok(Resolved { steps, outputs: Vec::new() });
+        }
+    }
     let outputs = plan.outputs.iter().map(|slot| resolver.shape(slot)).collect::<Result<_, _>>()?;
     Ok(Resolved { steps, outputs })
+}
+
+/// Adds an extent that a step has read.
+pub(crate) fn add_extent(
+    step: usize,
+    source_nodes: &[String],
+    read: &ReadExtent,
+    value: i64,
+    extents: &mut Extents,
+) -> Result<(), RuntimeError> {
+    if u64::try_from(value).is_ok_and(|value| value <= read.capacity) {
+        extents.insert(read.name.clone(), value);
+        return Ok(());
+    }
+    let nodes = if source_nodes.is_empty() { String::new() } else { format!(", node `{}`", source_nodes.join("`, `")) };
+    let reason = format!("it must be 0 to {}", read.capacity);
+    let place = format!("the extent that step {step}{nodes} reads");
+    Err(RuntimeError::Size { place, expression: read.name.clone(), value: value.to_string(), reason })
 }
 
 struct Resolver<'a> {

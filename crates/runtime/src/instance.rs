@@ -6,13 +6,15 @@ use std::sync::Arc;
 use tenon_tensor::Tensor;
 
 use crate::RuntimeError;
-use crate::bind::{Extents, Resolved, ResolvedStep, bind, resolve};
+use crate::bind::{Extents, Resolved, ResolvedStep, add_extent, bind, resolve};
 use crate::device::{
     Allocation, Counters, Device, DeviceError, DevicePointer, KernelArgument, KernelHandle, KernelLaunch, ModuleHandle,
     Placement, Stream,
 };
 use crate::executable::{Executable, same_shape};
-use crate::plan::{Argument, Buffer, Launch, LaunchPlan, MemoryKind, Operation, Place, PlanError, Step, TensorSlot};
+use crate::plan::{
+    Argument, Buffer, Launch, LaunchPlan, MemoryKind, Operation, Place, PlanError, ReadExtent, Step, TensorSlot,
+};
 
 /// Weights on a device, shared by all instances that use them.
 pub struct DeviceParameters {
@@ -107,7 +109,7 @@ pub struct Instance {
     buffers: Vec<DevicePointer>,
     /// The kernel of each step that launches one.
     kernels: Vec<Option<KernelHandle>>,
-    /// The extents of the last run and what followed from them.
+    /// The extents of the last run's inputs and what followed from them.
     resolved: Option<(Extents, Arc<Resolved>)>,
     _modules: Vec<Arc<LoadedModule>>,
     _arena: Vec<Allocation>,
@@ -228,16 +230,31 @@ impl Instance {
         let stream = Stream::default();
         let executable = Arc::clone(&self.executable);
         let plan = executable.plan();
-        let (tensors, extents) = bind(plan, executable.expressions(), inputs)?;
-        let resolved = self.resolve(&executable, &extents)?;
+        let (tensors, mut extents) = bind(plan, executable.expressions(), inputs)?;
+        let mut resolved = self.resolve(&executable, &extents)?;
         self.discard(plan)?;
         for (tensor, allocation) in tensors.iter().zip(&self.inputs) {
             self.device.upload(allocation.pointer(), tensor.bytes(), stream)?;
         }
         let mut steps = Vec::with_capacity(plan.steps.len());
-        for (index, (step, numbers)) in plan.steps.iter().zip(&resolved.steps).enumerate() {
-            steps.push(self.step(index, step, numbers)?);
-            observe(index, &Memory { instance: self })?;
+        loop {
+            let first = steps.len();
+            for ((index, step), numbers) in plan.steps.iter().enumerate().skip(first).zip(&resolved.steps) {
+                steps.push(match &step.operation {
+                    Operation::ReadExtent(read) => self.read_extent(index, step, read, &mut extents)?,
+                    _ => self.step(index, step, numbers)?,
+                });
+                observe(index, &Memory { instance: self })?;
+            }
+            if steps.len() == plan.steps.len() {
+                // Where the last step reads an extent, the shapes of outputs may depend on it.
+                let reads = plan.steps.last().is_some_and(|step| matches!(step.operation, Operation::ReadExtent(_)));
+                if reads {
+                    resolved = Arc::new(resolve(plan, executable.expressions(), &extents, steps.len())?);
+                }
+                break;
+            }
+            resolved = Arc::new(resolve(plan, executable.expressions(), &extents, steps.len())?);
         }
         self.device.synchronize()?;
         let mut outputs = Vec::with_capacity(plan.outputs.len());
@@ -254,7 +271,7 @@ impl Instance {
         {
             return Ok(Arc::clone(resolved));
         }
-        let resolved = Arc::new(resolve(executable.plan(), executable.expressions(), extents)?);
+        let resolved = Arc::new(resolve(executable.plan(), executable.expressions(), extents, 0)?);
         self.resolved = Some((extents.clone(), Arc::clone(&resolved)));
         Ok(resolved)
     }
@@ -282,6 +299,32 @@ impl Instance {
         let tensor = Tensor::new(slot.dtype, shape.to_vec(), bytes)
             .map_err(|source| RuntimeError::Output { name: slot.name.clone(), source })?;
         Ok((slot.name.clone(), tensor))
+    }
+
+    /// Waits for an extent that the device computes.
+    fn read_extent(
+        &self,
+        index: usize,
+        step: &Step,
+        read: &ReadExtent,
+        extents: &mut Extents,
+    ) -> Result<StepReport, RuntimeError> {
+        let failed = |source: DeviceError| RuntimeError::Step {
+            step: index,
+            what: step.operation.name().to_owned(),
+            source_nodes: step.source_nodes.clone(),
+            source: Box::new(source),
+        };
+        let mut bytes = [0u8; 8];
+        self.device.synchronize().map_err(failed)?;
+        self.device.download(self.pointer(read.source), &mut bytes, Stream(step.stream)).map_err(failed)?;
+        add_extent(index, &step.source_nodes, read, i64::from_le_bytes(bytes), extents)?;
+        Ok(StepReport {
+            operation: step.operation.name(),
+            entry: None,
+            source_nodes: step.source_nodes.clone(),
+            counters: None,
+        })
     }
 
     fn step(&self, index: usize, step: &Step, numbers: &ResolvedStep) -> Result<StepReport, RuntimeError> {

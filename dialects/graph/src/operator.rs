@@ -7,7 +7,7 @@
 use tenon_ir::{Attribute, Builder, Context, Op, Value};
 
 use crate::operators::*;
-use crate::{ErrorKind, SemanticError, TensorType};
+use crate::{DimExpr, ErrorKind, SemanticError, TensorType};
 
 /// What every operator of the graph dialect defines.
 pub trait OperatorKind: Sized {
@@ -77,6 +77,8 @@ operators! {
     Elementwise,
     /// Conversion of the element type.
     Cast,
+    /// The same bits as another element type.
+    Bitcast,
     /// Sum of products.
     Contract,
     /// Convolution and its transpose.
@@ -119,9 +121,37 @@ operators! {
     Pad,
     /// Concatenation.
     Concat,
+    /// Places in a sorted list.
+    SearchSorted,
+    /// Boxes that overlap with none before them.
+    NonMaxSuppression,
+    /// A dimension whose extent is computed.
+    SetDimensionSize,
 }
 
 impl Operator {
+    /// The operator with names of extents replaced where `lookup` knows them; `None` if an expression overflows.
+    pub fn with_extents(&self, lookup: &dyn Fn(&str) -> Option<DimExpr>) -> Option<Self> {
+        let mut operator = self.clone();
+        let lists: Vec<&mut Vec<DimExpr>> = match &mut operator {
+            Operator::Iota(iota) => vec![&mut iota.shape],
+            Operator::Reshape(reshape) => vec![&mut reshape.shape],
+            Operator::Broadcast(broadcast) => vec![&mut broadcast.shape],
+            Operator::Resize(resize) => vec![&mut resize.sizes],
+            Operator::Slice(slice) => vec![&mut slice.starts, &mut slice.sizes],
+            Operator::Pad(pad) => vec![&mut pad.low, &mut pad.high],
+            Operator::SetDimensionSize(set) => {
+                set.extent = set.extent.substitute(lookup)?;
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
+        for dim in lists.into_iter().flatten() {
+            *dim = dim.substitute(lookup)?;
+        }
+        Some(operator)
+    }
+
     /// Builds the operation at the builder's place; result types are inferred.
     pub fn build<'m>(&self, builder: Builder<'m>, operands: &[Value<'m>]) -> Result<Vec<Value<'m>>, SemanticError> {
         let types = operands.iter().map(|value| TensorType::read(value.ty())).collect::<Result<Vec<_>, _>>()?;

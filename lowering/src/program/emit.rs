@@ -36,7 +36,7 @@ pub(super) fn emit(
     for step in &outline.steps {
         kernels.push(match step {
             StepOutline::Launch { kernel, .. } => Some(cache.get(*kernel, at, target)?),
-            StepOutline::Copy { .. } => None,
+            StepOutline::Copy { .. } | StepOutline::ReadExtent { .. } => None,
         });
     }
 
@@ -142,6 +142,17 @@ impl<'m> Emitter<'_, 'm> {
                 let location = self.outline.values[*source].location;
                 let copy = self.at_value(*source).op("hw.copy").operands(&operands);
                 copy.attribute("source_nodes", sources(location)).build()?;
+            }
+            StepOutline::ReadExtent { name, capacity, source, location } => {
+                let capacity = i64::try_from(*capacity).map_err(|_| ProgramError::TooLarge)?;
+                let source = self.value(*source)?;
+                self.at_location(*location)
+                    .op("hw.read_extent")
+                    .operands(&[source])
+                    .attribute("name", context.string(name))
+                    .attribute("capacity", context.i64(capacity))
+                    .attribute("source_nodes", sources(*location))
+                    .build()?;
             }
             StepOutline::Launch { kernel: graph, operands, results } => {
                 let kernel = kernel.ok_or_else(|| ProgramError::structure("a launch without a kernel"))?;

@@ -6,7 +6,7 @@ use tenon_graph_dialect::{DimExpr, TensorType};
 use tenon_ir::{Attribute, Module, Op, Value};
 use tenon_runtime::LaunchPlan;
 use tenon_runtime::plan::{
-    Argument, Buffer, Copy, Expr, Launch, MemoryKind, Memset, Operation, Place, Step, TensorSlot,
+    Argument, Buffer, Copy, Expr, Launch, MemoryKind, Memset, Operation, Place, ReadExtent, Step, TensorSlot,
 };
 
 use crate::expand::KernelInfo;
@@ -190,6 +190,15 @@ impl Reader<'_> {
                 let bytes = bytes_of(&self.tensor(op, target)?).unwrap_or(0);
                 let memset = Memset { target: self.place(op, target)?, byte, bytes: bytes.into() };
                 self.step(op, Operation::Memset(memset));
+            }
+            "hw.read_extent" => {
+                let source = op.operand(0).ok_or_else(|| wrong(op, "it has no operand"))?;
+                let name = op.string("name").unwrap_or_default();
+                let read = ReadExtent { name, capacity: number(op, "capacity")?, source: self.place(op, source)? };
+                if !self.plan.extents.contains(&read.name) {
+                    self.plan.extents.push(read.name.clone());
+                }
+                self.step(op, Operation::ReadExtent(read));
             }
             "hw.output" | "hw.return" => {}
             _ => return Err(wrong(op, "it cannot stand in a program")),

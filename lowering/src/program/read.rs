@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tenon_graph_dialect::operators::Constant;
+use tenon_graph_dialect::operators::{Constant, SetDimensionSize};
 use tenon_graph_dialect::{OperatorKind, TensorType};
 use tenon_ir::{Location, Module, Op, Value};
 use tenon_tensor::{DType, Tensor};
@@ -50,6 +50,8 @@ pub(super) enum StepOutline<'m> {
     Launch { kernel: Op<'m>, operands: Vec<ValueId>, results: Vec<ValueId> },
     /// A copy of one value's bytes to another.
     Copy { source: ValueId, target: ValueId },
+    /// An extent read from the value that holds it.
+    ReadExtent { name: String, capacity: u64, source: ValueId, location: Location<'m> },
 }
 
 /// A function as steps over values.
@@ -244,7 +246,25 @@ impl<'m> Reader<'m> {
             }
             return Ok(());
         }
+        if op.is(SetDimensionSize::NAME) {
+            return self.set_dimension_size(op, result);
+        }
         Err(wrong(op, format!("`{}` cannot stand in `@main`: every operator that computes is in a kernel", op.name())))
+    }
+
+    /// The extent is read; the result is the beginning of the operand's memory.
+    fn set_dimension_size(&mut self, op: Op<'m>, result: Value<'m>) -> Result<(), ProgramError> {
+        let [input, size] = op.operands()[..] else { return Err(wrong(op, "it must have two operands")) };
+        let (input, size) = (self.operand(op, input)?, self.operand(op, size)?);
+        let root = self.outline.root(input);
+        let id = self.value(result, Origin::View(root), op.location())?;
+        let ty = &self.outline.values[id].ty;
+        let capacity = ty.dims.first().and_then(|dim| dim.capacity);
+        let capacity = capacity.ok_or_else(|| wrong(op, format!("{ty} has no dimension of a largest size")))?;
+        let name = SetDimensionSize::read(op)?.extent.to_string();
+        self.used(size);
+        self.outline.steps.push(StepOutline::ReadExtent { name, capacity, source: size, location: op.location() });
+        Ok(())
     }
 
     fn constant(&mut self, op: Op<'m>, result: Value<'m>) -> Result<(), ProgramError> {

@@ -32,16 +32,8 @@ impl Shape {
         let Some(capacities) = ty.capacities() else {
             return Err(LoweringError::shape(format!("{ty} has a dimension without a largest size")));
         };
-        let supported = match ty.dtype.kind() {
-            NumberKind::Complex => false,
-            NumberKind::Bool => true,
-            _ => ty.dtype.bits() >= 8 && (!ty.dtype.is_float() || ty.dtype.bits() >= 16),
-        };
-        if !supported {
-            return Err(LoweringError::unsupported(
-                ty.dtype.name(),
-                "kernels take bool, integers of 8 to 64 bits, f16, bf16, f32 and f64",
-            ));
+        if ty.dtype.kind() == NumberKind::Complex {
+            return Err(LoweringError::unsupported(ty.dtype.name(), "kernels take bool, integers and floats"));
         }
         let count = capacities.iter().try_fold(1u64, |count, size| count.checked_mul(*size));
         if count.is_none_or(|count| count >= 1 << 40) || capacities.iter().any(|size| *size >= 1 << 31) {

@@ -10,6 +10,7 @@ mod evaluate;
 mod gemm;
 mod index;
 mod map;
+mod non_max_suppression;
 mod places;
 mod reduce;
 mod scalar;
@@ -108,6 +109,7 @@ enum Schedule {
     Scan(scan::ScanPlan),
     Scatter(scatter::ScatterPlan),
     TopK(top_k::TopKPlan),
+    NonMaxSuppression(non_max_suppression::NonMaxSuppressionPlan),
     Gemm(Box<gemm::GemmPlan>),
 }
 
@@ -119,6 +121,9 @@ impl Schedule {
             "scan" => Schedule::Scan(scan::ScanPlan::new(body, target)?),
             "scatter" => Schedule::Scatter(scatter::ScatterPlan::new(body, target)?),
             "top_k" => Schedule::TopK(top_k::TopKPlan::new(body)?),
+            "non_max_suppression" => {
+                Schedule::NonMaxSuppression(non_max_suppression::NonMaxSuppressionPlan::new(body)?)
+            }
             "contract" | "convolution" => match gemm::GemmPlan::new(body, target)? {
                 Some(plan) => Schedule::Gemm(Box::new(plan)),
                 None => Schedule::Map,
@@ -137,6 +142,7 @@ impl Schedule {
             Schedule::Scan(plan) => plan.shape(body),
             Schedule::Scatter(plan) => plan.shape(body),
             Schedule::TopK(plan) => plan.shape(body),
+            Schedule::NonMaxSuppression(plan) => plan.shape(body),
             Schedule::Gemm(plan) => plan.shape(body),
         }
     }
@@ -155,6 +161,7 @@ impl Schedule {
             Schedule::Scan(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Scatter(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::TopK(plan) => plan.build(builder, body, inputs, outputs),
+            Schedule::NonMaxSuppression(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Gemm(plan) => plan.build(builder, body, inputs, outputs),
         }
     }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tenon_graph_dialect::Operator;
+use tenon_graph_dialect::operators::SetDimensionSize;
+use tenon_graph_dialect::{Operator, OperatorKind};
 use tenon_ir::Module;
 use tenon_pass_manager::{Pass, PassContext, PassError};
 
@@ -17,7 +18,9 @@ impl Pass for RemoveDead {
     fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
         // Users come after what they use, so one walk from the end finds everything.
         for op in module.op().walk().into_iter().rev() {
-            let pure = op.is("graph.get_parameter") || Operator::NAMES.iter().any(|name| op.is(name));
+            // The name that an extent gets is used by types, which are no users.
+            let named = op.is(SetDimensionSize::NAME);
+            let pure = op.is("graph.get_parameter") || (!named && Operator::NAMES.iter().any(|name| op.is(name)));
             if pure && !op.has_users() && context.rewrite("operators removed") {
                 context.remark("removed", op.location().names(), format!("nothing uses the result of `{}`", op.name()));
                 op.erase()?;

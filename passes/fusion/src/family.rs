@@ -22,6 +22,8 @@ pub enum Family {
     TopK,
     /// Scaled dot-product attention.
     Attention,
+    /// Greedy choice of boxes.
+    NonMaxSuppression,
 }
 
 impl Family {
@@ -36,13 +38,14 @@ impl Family {
             Family::Scatter => "scatter",
             Family::TopK => "top_k",
             Family::Attention => "attention",
+            Family::NonMaxSuppression => "non_max_suppression",
         }
     }
 
-    /// Family of an operator's kernel; `None` for what needs no kernel: literals, and reshapes, which are views.
+    /// Family of an operator's kernel; `None` for what needs no kernel: literals, and reshapes and cuts, which are views.
     pub(crate) fn of(operator: &Operator, operands: &[TensorType]) -> Option<Family> {
         Some(match operator {
-            Operator::Constant(_) | Operator::Reshape(_) => return None,
+            Operator::Constant(_) | Operator::Reshape(_) | Operator::SetDimensionSize(_) => return None,
             Operator::Contract(_) => Family::Contract,
             Operator::Convolution(convolution) if !is_depthwise(convolution, operands) => Family::Convolution,
             Operator::Reduce(_) | Operator::ArgReduce(_) | Operator::Softmax(_) | Operator::Normalize(_) => {
@@ -52,10 +55,12 @@ impl Family {
             Operator::Scatter(_) => Family::Scatter,
             Operator::TopK(_) => Family::TopK,
             Operator::Attention(_) => Family::Attention,
+            Operator::NonMaxSuppression(_) => Family::NonMaxSuppression,
             Operator::Iota(_)
             | Operator::DimExtent(_)
             | Operator::Elementwise(_)
             | Operator::Cast(_)
+            | Operator::Bitcast(_)
             | Operator::Convolution(_)
             | Operator::Window(_)
             | Operator::Resize(_)
@@ -66,7 +71,8 @@ impl Family {
             | Operator::Broadcast(_)
             | Operator::Slice(_)
             | Operator::Pad(_)
-            | Operator::Concat(_) => Family::Map,
+            | Operator::Concat(_)
+            | Operator::SearchSorted(_) => Family::Map,
         })
     }
 
@@ -84,7 +90,7 @@ fn is_depthwise(convolution: &Convolution, operands: &[TensorType]) -> bool {
 
 /// Whether each element of the result follows from the elements at the same place, with broadcasting.
 pub(crate) fn is_pointwise(operator: &Operator) -> bool {
-    matches!(operator, Operator::Elementwise(_) | Operator::Cast(_))
+    matches!(operator, Operator::Elementwise(_) | Operator::Cast(_) | Operator::Bitcast(_))
 }
 
 /// Short name of an operator in a kernel's name.

@@ -1,6 +1,9 @@
 //! `bucket`: one point of the shape space.
 
-use tenon_graph_dialect::{Dim, DimExpr, TensorType};
+use std::collections::BTreeSet;
+
+use tenon_graph_dialect::operators::SetDimensionSize;
+use tenon_graph_dialect::{Dim, DimExpr, OperatorKind, TensorType};
 use tenon_ir::Module;
 use tenon_pass_manager::{Pass, PassContext, PassError, Property, Refusal};
 
@@ -29,6 +32,7 @@ impl Pass for Bucket {
 
     fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
         let padded = padded_names(module)?;
+        let computed = computed_names(module)?;
         let size = |name: &str| {
             let (_, size) = self.point.iter().find(|(known, _)| known == name)?;
             i64::try_from(*size).ok()
@@ -42,7 +46,8 @@ impl Pass for Bucket {
                 let Ok(ty) = TensorType::read(value.ty()) else { continue };
                 let is_bound = |dim: &Dim| {
                     let symbols = dim.extent.symbols();
-                    dim.capacity.is_some() && symbols.iter().all(|symbol| padded.contains(symbol))
+                    let is_known = |symbol: &String| padded.contains(symbol) || computed.contains(symbol);
+                    dim.capacity.is_some() && symbols.iter().all(is_known)
                 };
                 if !ty.dims.iter().all(is_bound) {
                     let refusal = Refusal::new(
@@ -63,4 +68,21 @@ impl Pass for Bucket {
         context.count("dimensions fixed", self.point.len() as u64);
         Ok(())
     }
+}
+
+/// Names of extents that the module computes itself.
+fn computed_names(module: &Module<'_>) -> Result<BTreeSet<String>, PassError> {
+    let mut names = BTreeSet::new();
+    for op in module.op().walk().into_iter().filter(|op| op.is(SetDimensionSize::NAME)) {
+        let name = SetDimensionSize::read(op)?.extent.to_string();
+        if !names.insert(name.clone()) {
+            let refusal = Refusal::new(
+                "E0414",
+                format!("two operations compute the extent `{name}`"),
+                "give each computed extent a name of its own",
+            );
+            return Err(refusal.at(op).into());
+        }
+    }
+    Ok(names)
 }

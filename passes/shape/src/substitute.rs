@@ -1,5 +1,8 @@
 //! Replacing the symbols of a module.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use tenon_graph_dialect::{
     Dim, DimExpr, ErrorKind, Operator, SemanticError, TensorType, read_dim_expr, write_dim_expr,
 };
@@ -15,11 +18,25 @@ pub(crate) type Lookup<'l> = &'l dyn Fn(&str) -> Option<DimExpr>;
 /// The largest size of a dimension that keeps its name; `None` where it is not known.
 pub(crate) type Capacity<'l> = &'l dyn Fn(&str) -> Option<i64>;
 
+/// The largest value of extents that the module computes, by name.
+type Computed = RefCell<BTreeMap<String, i64>>;
+
+/// The largest size of named dimensions, and where those are noted that the module computes.
+#[derive(Clone, Copy)]
+struct Capacities<'l> {
+    of: Capacity<'l>,
+    computed: &'l Computed,
+}
+
 /// Replaces symbols in the types of arguments and in the attributes of operators, and infers every result type anew.
 ///
 /// # Errors
 /// An operator whose operands no longer fit, or a dimension that became negative, by node.
 pub(crate) fn substitute(module: &Module<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<(), PassError> {
+    // Of the extents that the module computes, those passed so far.
+    let computed: Computed = RefCell::default();
+    let capacity = |name: &str| capacity(name).or_else(|| computed.borrow().get(name).copied());
+    let capacity = Capacities { of: &capacity, computed: &computed };
     for op in module.body().ops() {
         if !op.is("func.func") && !op.is("graph.derived_parameter") {
             continue;
@@ -40,7 +57,7 @@ pub(crate) fn substitute(module: &Module<'_>, lookup: Lookup<'_>, capacity: Capa
     Ok(())
 }
 
-fn substitute_block(block: Block<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<(), PassError> {
+fn substitute_block(block: Block<'_>, lookup: Lookup<'_>, capacity: Capacities<'_>) -> Result<(), PassError> {
     for op in block.ops() {
         if Operator::NAMES.iter().any(|name| op.is(name)) {
             infer(op, lookup, capacity).map_err(|error| at(error, op))?;
@@ -62,7 +79,7 @@ fn substitute_block(block: Block<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>
     Ok(())
 }
 
-fn infer(op: Op<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<(), SemanticError> {
+fn infer(op: Op<'_>, lookup: Lookup<'_>, capacity: Capacities<'_>) -> Result<(), SemanticError> {
     let structure = |error: tenon_ir::IrError| SemanticError::new(ErrorKind::Structure, &op.name(), error.to_string());
     for name in DIM_ATTRIBUTES {
         let Some(list) = op.attribute(name).and_then(Attribute::as_array) else { continue };
@@ -80,7 +97,13 @@ fn infer(op: Op<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<(), S
     let Some(operator) = Operator::read(op) else { return Ok(()) };
     let operands =
         op.operands().into_iter().map(|value| TensorType::read(value.ty())).collect::<Result<Vec<_>, _>>()?;
-    let types = operator?.infer(&operands)?;
+    let operator = operator?;
+    let types = operator.infer(&operands)?;
+    if let (Operator::SetDimensionSize(set), [ty]) = (&operator, types.as_slice())
+        && let (Some(name), Some(most)) = (set.extent.as_symbol(), ty.dims.first().and_then(|dim| dim.capacity))
+    {
+        capacity.computed.borrow_mut().insert(name.to_owned(), i64::try_from(most).unwrap_or(i64::MAX));
+    }
     for (result, ty) in op.results().into_iter().zip(types) {
         set_type(result, ty, capacity)?;
     }
@@ -88,9 +111,9 @@ fn infer(op: Op<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<(), S
 }
 
 /// Sets a type, with capacities where they follow from those of names.
-fn set_type(value: Value<'_>, mut ty: TensorType, capacity: Capacity<'_>) -> Result<(), SemanticError> {
+fn set_type(value: Value<'_>, mut ty: TensorType, capacity: Capacities<'_>) -> Result<(), SemanticError> {
     for dim in ty.dims.iter_mut().filter(|dim| dim.capacity.is_none()) {
-        dim.capacity = dim.extent.upper_bound(capacity).and_then(|bound| u64::try_from(bound).ok());
+        dim.capacity = dim.extent.upper_bound(capacity.of).and_then(|bound| u64::try_from(bound).ok());
     }
     value.set_type(ty.to_type(value.ty().context())?);
     Ok(())

@@ -7,6 +7,7 @@
 pub(crate) mod importer;
 mod inputs;
 pub(crate) mod node;
+mod selection;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

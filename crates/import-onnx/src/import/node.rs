@@ -219,6 +219,17 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
         self.emitted(result)
     }
 
+    /// A whole number as an i64 scalar.
+    pub(crate) fn integer(&mut self, value: i64) -> Result<Handle, ImportError> {
+        let tensor = Tensor::from_i64(Vec::new(), &[value]).map_err(|error| self.invalid(error.to_string()))?;
+        Ok(self.importer.builder.constant(tensor))
+    }
+
+    /// An extent as an i64 scalar.
+    pub(crate) fn extent_value(&mut self, extent: &DimExpr) -> Result<Handle, ImportError> {
+        Ok(self.importer.builder.symbolic(DType::I64, &[], vec![extent.clone()]))
+    }
+
     /// Conversion; the value itself where it has the type.
     pub(crate) fn cast(&mut self, handle: Handle, dtype: DType) -> Result<Handle, ImportError> {
         let result = self.importer.builder.cast(handle, dtype);

@@ -1,6 +1,6 @@
-//! Cast and CastLike.
+//! Cast, CastLike and BitCast.
 
-use tenon_graph_dialect::operators::{Cast, Function};
+use tenon_graph_dialect::operators::{Bitcast, Cast, Function};
 use tenon_tensor::DType;
 
 use crate::error::ImportError;
@@ -35,28 +35,36 @@ fn convert(op: &mut OpImport<'_, '_, '_>, input: Handle, dtype: DType) -> Output
     Ok(vec![op.emit(Cast { dtype, saturate: saturate && narrow }, &[input])?])
 }
 
-/// Conversion to `f8E8M0FNU`, whose values are powers of two, rounded up or down. Rounding to nearest is `graph.cast`'s own, whatever it does
-/// with ties: the value that it gives is moved by one step where it lies on the wrong side.
+/// Conversion to `f8E8M0FNU`, whose values are powers of two. `graph.cast` rounds to the nearest; `up` and `down` go to a power of two before,
+/// on the bits of an f64, in which all of them have a mantissa of zeros.
 fn to_power_of_two(
     op: &mut OpImport<'_, '_, '_>,
     input: Handle,
     mode: &str,
     saturate: bool,
 ) -> Result<Handle, ImportError> {
-    let (wrong_side, step) = match mode {
-        "up" => (Function::Less, 2.0),
-        "down" => (Function::Greater, 0.5),
-        other => return Err(op.unsupported(format!("rounding to f8E8M0FNU by `{other}`"))),
-    };
-    let wide = op.cast(input, DType::F32)?;
+    const MANTISSA: f64 = (1u64 << 52) as f64;
     let cast = Cast { dtype: DType::F8E8M0FNU, saturate };
-    let nearest = op.emit(cast, &[wide])?;
-    let nearest = op.cast(nearest, DType::F32)?;
-    let wrong = op.apply(wrong_side, &[nearest, wide])?;
-    let step = op.scalar(step, DType::F32)?;
-    let next = op.apply(Function::Multiply, &[nearest, step])?;
-    let chosen = op.apply(Function::Select, &[wrong, next, nearest])?;
-    op.emit(cast, &[chosen])
+    let up = match mode {
+        "nearest" => return op.emit(cast, &[input]),
+        "up" => true,
+        "down" => false,
+        other => {
+            return Err(op.node.attribute_error("round_mode", "`up`, `down` or `nearest`", format!("is `{other}`")));
+        }
+    };
+    let wide = op.cast(input, DType::F64)?;
+    let mut bits = op.emit(Bitcast { dtype: DType::I64 }, &[wide])?;
+    if up {
+        let most = op.scalar(MANTISSA - 1.0, DType::I64)?;
+        bits = op.apply(Function::Add, &[bits, most])?;
+    }
+    let exponent = op.scalar(-MANTISSA, DType::I64)?;
+    bits = op.apply(Function::BitAnd, &[bits, exponent])?;
+    let power = op.emit(Bitcast { dtype: DType::F64 }, &[bits])?;
+    let nan = op.apply(Function::IsNan, &[wide])?;
+    let power = op.apply(Function::Select, &[nan, wide, power])?;
+    op.emit(cast, &[power])
 }
 
 /// Conversion to the type of the attribute `to`.
@@ -73,4 +81,12 @@ pub(super) fn cast_like(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let (input, like) = (op.input(0)?, op.input(1)?);
     let dtype = op.dtype(like);
     convert(op, input, dtype)
+}
+
+/// The same bits as the type of the attribute `to`.
+pub(super) fn bitcast(op: &mut OpImport<'_, '_, '_>) -> Outputs {
+    op.takes(1..=1)?;
+    let dtype = op.node.required("to", type_attribute(op, "to")?)?;
+    let input = op.input(0)?;
+    Ok(vec![if op.dtype(input) == dtype { input } else { op.emit(Bitcast { dtype }, &[input])? }])
 }

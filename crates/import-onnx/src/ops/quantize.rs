@@ -1,6 +1,7 @@
 //! QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear.
 
-use tenon_graph_dialect::operators::{Dequantize, Function, Quantize, ReduceKind};
+use tenon_graph_dialect::DimExpr;
+use tenon_graph_dialect::operators::{Cast, Dequantize, Function, Quantize, ReduceKind};
 use tenon_tensor::DType;
 
 use super::cast::type_attribute;
@@ -48,11 +49,10 @@ pub(super) fn quantize(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     } else {
         None
     };
-    if op.since >= 23 && op.node.int_or("precision", 0)? != 0 {
-        let precision = type_attribute(op, "precision")?;
-        if precision != Some(op.dtype(x)) {
-            return Err(op.unsupported("a `precision` other than the input's type"));
-        }
+    let precision =
+        if op.since >= 23 && op.node.int_or("precision", 0)? != 0 { type_attribute(op, "precision")? } else { None };
+    if let Some(precision) = precision.filter(|precision| !precision.is_float() || precision.bits() < 16) {
+        return Err(op.node.attribute_error("precision", "a float of 16 bits or more", format!("is {precision}")));
     }
     let dtype = match op.optional(2)? {
         Some(zero) => op.dtype(zero),
@@ -61,12 +61,58 @@ pub(super) fn quantize(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     if declared.is_some_and(|declared| declared != dtype) {
         return Err(op.node.attribute_error("output_dtype", "the zero point's type", format!("is {dtype}")));
     }
-    if op.since >= 19 && !op.node.flag_or("saturate", true)? && dtype.is_float() {
-        return Err(op.unsupported("`saturate` = 0"));
-    }
+    let saturate = op.since < 19 || op.node.flag_or("saturate", true)? || !dtype.is_float();
     let (scale, zero) = parameters(op, dtype)?;
     let (axis, block_size) = axis_and_block(op, x, scale)?;
-    Ok(vec![op.emit(Quantize { dtype, axis, block_size }, &[x, scale, zero])?])
+    if saturate && precision.is_none() {
+        let scale = if op.dtype(scale).is_float() { scale } else { op.cast(scale, DType::F32)? };
+        return Ok(vec![op.emit(Quantize { dtype, axis, block_size }, &[x, scale, zero])?]);
+    }
+    // In steps: the quotient in the precision that was asked for, the sum, the conversion.
+    let precision = precision.unwrap_or_else(|| {
+        let (x, scale) = (op.dtype(x), op.dtype(scale));
+        if x.bits() == 16 && (scale == x || scale == DType::F8E8M0FNU) { x } else { DType::F32 }
+    });
+    let scale = spread(op, x, scale, axis as usize, block_size)?;
+    let zero = spread(op, x, zero, axis as usize, block_size)?;
+    let [x, scale, zero] = [op.cast(x, precision)?, op.cast(scale, precision)?, op.cast(zero, DType::F32)?];
+    let quotient = op.apply(Function::Divide, &[x, scale])?;
+    if dtype.is_float() {
+        let zero = op.cast(zero, precision)?;
+        let sum = op.apply(Function::Add, &[quotient, zero])?;
+        return Ok(vec![op.emit(Cast { dtype, saturate }, &[sum])?]);
+    }
+    let rounded = op.apply(Function::Round, &[quotient])?;
+    let rounded = op.cast(rounded, DType::F32)?;
+    let sum = op.apply(Function::Add, &[rounded, zero])?;
+    // `graph.cast` clamps to the range.
+    Ok(vec![op.emit(Cast { dtype, saturate: false }, &[sum])?])
+}
+
+/// Scales or zero points in a shape that broadcasts against `x`.
+fn spread(
+    op: &mut OpImport<'_, '_, '_>,
+    x: Handle,
+    scale: Handle,
+    axis: usize,
+    block_size: i64,
+) -> Result<Handle, ImportError> {
+    if block_size == 0 {
+        return if op.rank(scale) == 0 { Ok(scale) } else { op.along_axis(scale, axis, op.rank(x)) };
+    }
+    // Each scale as many times as a block has elements, cut at the end of the axis.
+    let mut shape = op.extents(scale);
+    let blocks = shape[axis].clone();
+    shape.insert(axis + 1, DimExpr::constant(1));
+    let split = op.reshape(scale, shape.clone())?;
+    shape[axis + 1] = DimExpr::constant(block_size);
+    let repeated = op.broadcast(split, shape.clone())?;
+    shape.remove(axis + 1);
+    let all = blocks.mul(&DimExpr::constant(block_size));
+    shape[axis] = all.ok_or_else(|| op.invalid("the number of blocks is too complex an expression"))?;
+    let flat = op.reshape(repeated, shape)?;
+    let size = op.extents(x)[axis].clone();
+    op.slice(flat, axis, DimExpr::constant(0), size)
 }
 
 /// DequantizeLinear.

@@ -6,9 +6,11 @@
 use std::cmp::Ordering;
 
 use tenon_graph_dialect::DimExpr;
-use tenon_graph_dialect::operators::Slice;
+use tenon_graph_dialect::operators::{Function, Gather, GatherKind, Slice};
+use tenon_tensor::DType;
 
 use crate::error::ImportError;
+use crate::import::importer::Handle;
 use crate::import::node::{OpImport, Outputs};
 use crate::import::sign;
 
@@ -30,7 +32,13 @@ pub(super) fn slice(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         op.takes(3..=5)?;
         let what = "the size of the result";
         let optional = |index: usize| op.optional(index)?.map(|_| op.known_ints(index, what)).transpose();
-        (op.known_dims(1, what)?, op.known_dims(2, what)?, optional(3)?, optional(4)?)
+        let (axes, steps) = (optional(3)?, optional(4)?);
+        let (starts, ends) = (op.input(1)?, op.input(2)?);
+        let known = |handle| op.importer.builder.dims(handle);
+        match (known(starts), known(ends)) {
+            (Some(starts), Some(ends)) => (starts, ends, axes, steps),
+            _ => return computed(op, x, [starts, ends], axes, steps),
+        }
     };
     let axes = axes.unwrap_or_else(|| (0..first.len() as i64).collect());
     let strides = strides.unwrap_or_else(|| vec![1; first.len()]);
@@ -55,6 +63,12 @@ pub(super) fn slice(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         let (start, count) = bounds.ok_or_else(|| {
             op.unsupported(format!("a slice from {} to {} of the dimension {size}", first[index], last[index]))
         })?;
+        let (start, count) = match op.importer.builder.is_computed(size) {
+            true => {
+                inside(size, start, count, step).ok_or_else(|| op.invalid("a bound is too complex an expression"))?
+            }
+            false => (start, count),
+        };
         starts[axis] = start;
         sizes[axis] = count;
         steps[axis] = step;
@@ -63,6 +77,93 @@ pub(super) fn slice(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         return Ok(vec![x]);
     }
     Ok(vec![op.emit(Slice { starts, sizes, steps }, &[x])?])
+}
+
+/// Start and number of elements cut to what there is: of a size that the program computes nothing is known, 0 included.
+fn inside(size: &DimExpr, start: DimExpr, count: DimExpr, step: i64) -> Option<(DimExpr, DimExpr)> {
+    let zero = DimExpr::constant(0);
+    if step < 0 {
+        return Some((start.maximum(&zero)?, count));
+    }
+    if start == zero {
+        return Some((zero.clone(), count.maximum(&zero)?));
+    }
+    let start = start.minimum(size)?.maximum(&zero)?;
+    let count = count.minimum(&size.sub(&start)?)?.maximum(&zero)?;
+    Some((start, count))
+}
+
+/// A slice whose bounds are known when the program runs: how many elements there are is computed, then they are read by index.
+fn computed(
+    op: &mut OpImport<'_, '_, '_>,
+    x: Handle,
+    bounds: [Handle; 2],
+    axes: Option<Vec<i64>>,
+    steps: Option<Vec<i64>>,
+) -> Outputs {
+    let rank = op.rank(x);
+    if bounds.iter().any(|bound| op.rank(*bound) != 1) {
+        return Err(op.invalid("starts and ends must have one dimension"));
+    }
+    let number = op.fixed_dim(bounds[0], 0, "a slice by bounds")?;
+    let axes = axes.unwrap_or_else(|| (0..number).collect());
+    let steps = steps.unwrap_or_else(|| vec![1; axes.len()]);
+    let fits = op.fixed_dim(bounds[1], 0, "a slice by bounds")? == number && axes.len() as i64 == number;
+    if !fits || steps.len() != axes.len() {
+        return Err(op.invalid("starts, ends, axes and steps differ in number"));
+    }
+    op.axes(&axes, rank)?;
+    let mut result = x;
+    for (index, (axis, step)) in axes.iter().zip(&steps).enumerate() {
+        if *step == 0 {
+            return Err(op.invalid("a step is 0"));
+        }
+        let axis = op.axis(*axis, rank)?;
+        let extent = op.extents(x)[axis].clone();
+        let size = op.extent_value(&extent)?;
+        let mut places = Vec::with_capacity(2);
+        for bound in bounds {
+            let bound = op.slice(bound, 0, DimExpr::constant(index as i64), DimExpr::constant(1))?;
+            let bound = op.as_scalar(bound)?;
+            let bound = op.cast(bound, DType::I64)?;
+            places.push(place(op, bound, size, places.is_empty(), *step)?);
+        }
+        let [start, end] = places[..] else { return Err(op.invalid("a slice needs two bounds")) };
+        let span = if *step > 0 { [end, start] } else { [start, end] };
+        let span = op.apply(Function::Subtract, &span)?;
+        let length = step.unsigned_abs();
+        let rounding = op.integer(i64::try_from(length - 1).unwrap_or(i64::MAX))?;
+        let span = op.apply(Function::Add, &[span, rounding])?;
+        let length = op.integer(i64::try_from(length).unwrap_or(i64::MAX))?;
+        let zero = op.integer(0)?;
+        let span = op.apply(Function::Max, &[span, zero])?;
+        let count = op.apply(Function::Divide, &[span, length])?;
+        let (_, ranks) = op.counted("slice", count, extent)?;
+        let step = op.integer(*step)?;
+        let distance = op.apply(Function::Multiply, &[ranks, step])?;
+        let indices = op.apply(Function::Add, &[start, distance])?;
+        let take = Gather { kind: GatherKind::Take, axis: axis as i64, batch_dims: 0 };
+        result = op.emit(take, &[result, indices])?;
+    }
+    Ok(vec![result])
+}
+
+/// Where a bound lies: counted from the end where negative, then clamped to where a start, or an end, may be.
+fn place(
+    op: &mut OpImport<'_, '_, '_>,
+    bound: Handle,
+    size: Handle,
+    is_start: bool,
+    step: i64,
+) -> Result<Handle, ImportError> {
+    let (zero, one) = (op.integer(0)?, op.integer(1)?);
+    let negative = op.apply(Function::Less, &[bound, zero])?;
+    let from_end = op.apply(Function::Add, &[bound, size])?;
+    let bound = op.apply(Function::Select, &[negative, from_end, bound])?;
+    let low = if step < 0 && !is_start { op.integer(-1)? } else { zero };
+    let high = if step < 0 { op.apply(Function::Subtract, &[size, one])? } else { size };
+    let bound = op.apply(Function::Max, &[bound, low])?;
+    op.apply(Function::Min, &[bound, high])
 }
 
 /// Start and number of elements of a dimension of known size.

@@ -1,6 +1,7 @@
 //! One file a family of operators, one line that registers each.
 
 mod attention;
+mod bitcast;
 mod cast;
 mod concat;
 mod contract;
@@ -9,6 +10,7 @@ mod elementwise;
 mod gather;
 mod literal;
 mod movement;
+mod non_max_suppression;
 mod normalize;
 mod pad;
 mod product;
@@ -17,6 +19,8 @@ mod reduce;
 mod resize;
 mod scan;
 mod scatter;
+mod search_sorted;
+mod set_dimension_size;
 mod softmax;
 mod top_k;
 mod window;
@@ -41,6 +45,7 @@ register!(
     DimExtent,
     Elementwise,
     Cast,
+    Bitcast,
     Contract,
     Convolution,
     Window,
@@ -61,7 +66,10 @@ register!(
     Broadcast,
     Slice,
     Pad,
-    Concat
+    Concat,
+    SearchSorted,
+    NonMaxSuppression,
+    SetDimensionSize
 );
 
 /// An axis that inference has checked, counted from the front.

@@ -1,15 +1,16 @@
 //! `graph.quantize` and `graph.dequantize`. Source: ONNX QuantizeLinear and DequantizeLinear, opset 25.
 //!
-//! Quantise: x / scale in f32, to the nearest integer (ties to even), plus the zero point, clamped to the type; NaN becomes the zero point.
-//! To a float type: x / scale plus the zero point, rounded and saturated. Dequantise: the difference exactly for integers, then rounded to
+//! Quantise: x / scale in the wider of their types, to the nearest integer (ties to even), plus the zero point, clamped to the type; NaN
+//! becomes the zero point. To a float type: x / scale plus the zero point, rounded and saturated. Dequantise: the difference exactly for integers, then rounded to
 //! f32 and multiplied in f32, then rounded to the result.
 
 use tenon_graph_dialect::operators::{Dequantize, Quantize};
+use tenon_tensor::DType;
 
 use crate::ReferenceError;
 use crate::array::{Array, Form};
 use crate::evaluate::{Call, Evaluate, with_real};
-use crate::number::{Real, range, round_to_odd, widen, wrap};
+use crate::number::{Real, range, round_f64, round_to_odd, widen, wrap};
 use crate::operators::{axis, cast};
 use crate::shape::{for_each_index, strides};
 
@@ -42,6 +43,14 @@ fn scale_indices(call: &Call<'_>, operand_axis: i64, block_size: i64) -> Result<
     Ok(indices)
 }
 
+/// Type of x / scale: the wider of the two. A scale of `f8E8M0FNU` leaves the type of x.
+fn quotient_type(x: DType, scale: DType) -> DType {
+    match x {
+        DType::F16 | DType::BF16 if scale == x || scale == DType::F8E8M0FNU => x,
+        _ => DType::F32,
+    }
+}
+
 impl Evaluate for Quantize {
     fn evaluate(&self, call: &Call<'_>) -> Result<Vec<Array>, ReferenceError> {
         let [x, scale, zero] = [0, 1, 2].map(|index| &call.inputs[index]);
@@ -49,12 +58,15 @@ impl Evaluate for Quantize {
         let indices = scale_indices(call, self.axis, self.block_size)?;
         Ok(vec![with_real!(call, T => {
             let scales = scale.to_reals::<T>();
+            let precision = quotient_type(x.dtype, scale.dtype);
+            let rounded = |value: T| if call.is_wide() { value } else { T::of(round_f64(precision, value.wide())) };
             let x = x.to_reals::<T>();
-            let quotients = x.iter().zip(&indices).map(|(x, index)| *x / scales[*index]);
+            let quotients = x.iter().zip(&indices).map(|(x, index)| rounded(*x / scales[*index]));
             if self.dtype.is_float() {
                 let zeros = zero.to_reals::<T>();
-                let values: Vec<f64> = quotients.zip(&indices).map(|(quotient, index)| (quotient + zeros[*index]).wide()).collect();
-                let wide = Form { dtype: tenon_tensor::DType::F64, shape: form.shape.clone() };
+                let values: Vec<f64> =
+                    quotients.zip(&indices).map(|(quotient, index)| rounded(quotient + zeros[*index]).wide()).collect();
+                let wide = Form { dtype: DType::F64, shape: form.shape.clone() };
                 cast::convert(&Array::reals(&wide, call.mode, values), form, call.mode, true)
             } else {
                 let (least, greatest) = range(self.dtype);
@@ -96,7 +108,7 @@ impl Evaluate for Dequantize {
 mod tests {
     use super::*;
     use crate::operators::testing::*;
-    use tenon_tensor::{DType, Tensor};
+    use tenon_tensor::Tensor;
 
     fn quantize(dtype: DType, x: &[f64], scale: f64, zero: f64) -> Vec<f64> {
         let operands = [f32s(&[x.len()], x), f32s(&[], &[scale]), tensor(dtype, &[], &[zero])];

@@ -142,9 +142,19 @@ impl TensorSlot {
 }
 
 impl LaunchPlan {
-    /// The largest value that each extent may have: the least capacity of the input dimensions that are bare that extent. An extent that no
-    /// input has is left out.
+    /// The largest value that each extent may have: as [`LaunchPlan::input_capacities`], and what the steps say that read extents.
     pub fn extent_capacities(&self) -> BTreeMap<String, u64> {
+        let mut capacities = self.input_capacities();
+        for step in &self.steps {
+            if let Operation::ReadExtent(read) = &step.operation {
+                capacities.insert(read.name.clone(), read.capacity);
+            }
+        }
+        capacities
+    }
+
+    /// The largest value of each extent that inputs have: the least capacity of the input dimensions that are bare that extent.
+    pub fn input_capacities(&self) -> BTreeMap<String, u64> {
         let mut capacities = BTreeMap::new();
         for slot in &self.inputs {
             for (extent, capacity) in slot.extents.iter().flatten().zip(&slot.shape) {

@@ -24,7 +24,8 @@ pub struct LaunchPlan {
     /// Size of the pinned host arena that pinned buffers lie in.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pinned_arena_bytes: u64,
-    /// Names of extents that expressions may use. Each is the extent of an input's dimension, and known when that input is.
+    /// Names of extents that expressions may use. Each is the extent of an input's dimension, and known when that input is, or read by a
+    /// [`ReadExtent`] step, and known to the steps behind it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extents: Vec<String>,
     /// Tensors that the caller gives, in the model's order.
@@ -152,6 +153,8 @@ pub enum Operation {
     StateRead(StateTransfer),
     /// Copies memory of this run to a state.
     StateWrite(StateTransfer),
+    /// Reads an extent that the device has computed.
+    ReadExtent(ReadExtent),
 }
 
 impl Operation {
@@ -168,6 +171,7 @@ impl Operation {
             Operation::HostCall(_) => "host_call",
             Operation::StateRead(_) => "state_read",
             Operation::StateWrite(_) => "state_write",
+            Operation::ReadExtent(_) => "read_extent",
         }
     }
 }
@@ -347,6 +351,18 @@ pub struct StateTransfer {
     pub place: Place,
 }
 
+/// A copy of one i64 to the host, which is the value of an extent from there on. The host waits for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadExtent {
+    /// Name of the extent, one of [`LaunchPlan::extents`]; no input has it, and no other step reads it.
+    pub name: String,
+    /// The largest value that it may have; the least is 0.
+    pub capacity: u64,
+    /// Memory of one i64.
+    pub source: Place,
+}
+
 impl TensorSlot {
     /// A slot of fixed shape.
     pub fn new(name: impl Into<String>, dtype: DType, shape: &[u64]) -> Self {
@@ -406,10 +422,14 @@ impl LaunchPlan {
         Ok(plan)
     }
 
-    /// Launches, copies and fills of one run, those inside conditionals left out.
+    /// Launches, copies (those of extents to the host too) and fills of one run, those inside conditionals left out.
     pub fn launch_count(&self) -> usize {
-        let counts =
-            |step: &&Step| matches!(step.operation, Operation::Launch(_) | Operation::Copy(_) | Operation::Memset(_));
+        let counts = |step: &&Step| {
+            matches!(
+                step.operation,
+                Operation::Launch(_) | Operation::Copy(_) | Operation::Memset(_) | Operation::ReadExtent(_)
+            )
+        };
         self.steps.iter().filter(counts).count()
     }
 }

@@ -18,7 +18,11 @@ impl LaunchPlan {
                 return Err(PlanError::unsupported(place, format!("stream {}", step.stream)));
             }
             match &step.operation {
-                Operation::Copy(_) | Operation::Memset(_) | Operation::Event(_) | Operation::Wait(_) => {}
+                Operation::Copy(_)
+                | Operation::Memset(_)
+                | Operation::Event(_)
+                | Operation::Wait(_)
+                | Operation::ReadExtent(_) => {}
                 Operation::Launch(launch) => {
                     if launch.cluster.is_some() {
                         return Err(PlanError::unsupported(place, "`cluster`"));

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use tenon_tensor::DType;
+
 use crate::plan::lifetime::find_overlap;
 use crate::plan::schema::tensor_bytes;
 use crate::plan::{
-    Argument, Expr, Launch, LaunchPlan, MemoryKind, Operation, Place, PlanError, SCHEMA_VERSION, Step, TensorMap,
-    TensorSlot,
+    Argument, Expr, Launch, LaunchPlan, MemoryKind, Operation, Place, PlanError, ReadExtent, SCHEMA_VERSION, Step,
+    TensorMap, TensorSlot,
 };
 
 /// Most entries of any list of a plan.
@@ -29,6 +31,9 @@ const MAX_SHARED_BYTES: u32 = 256 << 10;
 const MAX_CLUSTER: u64 = 16;
 /// Parameters of an entry: 8 bytes each in the 32,764 bytes that PTX allows.
 const MAX_ARGUMENTS: usize = 4095;
+
+/// Largest values of extents, by name.
+type Largest = BTreeMap<String, i64>;
 
 impl LaunchPlan {
     /// Checks every invariant of a plan; gives the first that is broken.
@@ -54,20 +59,21 @@ impl LaunchPlan {
             }
         }
         self.unique("extent", self.extents.iter().map(String::as_str))?;
-        let extents = self.largest_extents()?;
-        for (kind, slots) in [
-            ("input", &self.inputs),
-            ("parameter", &self.parameters),
-            ("output", &self.outputs),
-            ("state", &self.states),
+        let (inputs, all) = self.largest_extents()?;
+        for (kind, slots, extents) in [
+            ("input", &self.inputs, &inputs),
+            ("parameter", &self.parameters, &inputs),
+            ("output", &self.outputs, &all),
+            ("state", &self.states, &inputs),
         ] {
             self.unique(kind, slots.iter().map(|slot| slot.name.as_str()))?;
             for slot in slots {
-                self.slot(kind, slot, &extents)?;
+                self.slot(kind, slot, extents)?;
             }
         }
         self.buffers()?;
-        let mut walk = Walk { plan: self, extents, written: HashSet::new(), events: HashSet::new(), step: 0 };
+        // What a step reads is known to the steps behind it only.
+        let mut walk = Walk { plan: self, extents: inputs, written: HashSet::new(), events: HashSet::new(), step: 0 };
         for (index, step) in self.steps.iter().enumerate() {
             walk.step = index;
             walk.step(step, 0)?;
@@ -90,20 +96,25 @@ impl LaunchPlan {
         Ok(())
     }
 
-    /// The capacity of each extent; an extent that no input has is refused, since no run would know it.
-    fn largest_extents(&self) -> Result<BTreeMap<String, i64>, PlanError> {
-        let mut capacities = self.extent_capacities();
-        let mut largest = BTreeMap::new();
+    /// The capacity of each extent that inputs have, and of each at all; an extent that nothing defines is refused, since no run would
+    /// know it.
+    fn largest_extents(&self) -> Result<(Largest, Largest), PlanError> {
+        let (inputs, mut capacities) = (self.input_capacities(), self.extent_capacities());
+        let (mut of_inputs, mut all) = (Largest::new(), Largest::new());
         for name in &self.extents {
             let place = || format!("extent `{name}`");
             let Some(capacity) = capacities.remove(name) else {
-                return Err(PlanError::structure(place(), "it is the extent of no input's dimension"));
+                let message = "it is the extent of no input's dimension, and no step reads it";
+                return Err(PlanError::structure(place(), message));
             };
             let capacity = i64::try_from(capacity)
                 .map_err(|_| PlanError::structure(place(), format!("its capacity {capacity} does not fit i64")))?;
-            largest.insert(name.clone(), capacity);
+            all.insert(name.clone(), capacity);
+            if inputs.contains_key(name) {
+                of_inputs.insert(name.clone(), capacity);
+            }
         }
-        Ok(largest)
+        Ok((of_inputs, all))
     }
 
     fn slot(&self, kind: &str, slot: &TensorSlot, largest: &BTreeMap<String, i64>) -> Result<(), PlanError> {
@@ -180,6 +191,16 @@ impl LaunchPlan {
                 );
                 Err(PlanError::memory(format!("buffer {b} (`{}`)", self.buffers[b].name), message))
             }
+        }
+    }
+
+    /// Element type of a place; `None` when the index is out of range.
+    pub fn place_dtype(&self, place: Place) -> Option<DType> {
+        match place {
+            Place::Buffer(index) => self.buffers.get(index as usize).map(|buffer| buffer.dtype),
+            Place::Parameter(index) => self.parameters.get(index as usize).map(|slot| slot.dtype),
+            Place::Input(index) => self.inputs.get(index as usize).map(|slot| slot.dtype),
+            Place::Output(index) => self.outputs.get(index as usize).map(|slot| slot.dtype),
         }
     }
 
@@ -298,7 +319,27 @@ impl Walk<'_> {
                 let bytes = self.read(transfer.place)?;
                 self.state(transfer.state, bytes)
             }
+            Operation::ReadExtent(read) => self.read_extent(read, depth),
         }
+    }
+
+    fn read_extent(&mut self, read: &ReadExtent, depth: usize) -> Result<(), PlanError> {
+        let name = &read.name;
+        if depth > 0 {
+            return self.wrong(format!("the extent `{name}` is read inside a conditional"));
+        }
+        if !self.plan.extents.contains(name) {
+            return self.wrong(format!("`{name}` is no extent of the plan"));
+        }
+        let bytes = self.read(read.source)?;
+        if bytes != 8 || self.plan.place_dtype(read.source) != Some(DType::I64) {
+            return self.wrong(format!("the extent `{name}` is no i64"));
+        }
+        let capacity = i64::try_from(read.capacity).unwrap_or(i64::MAX);
+        if self.extents.insert(name.clone(), capacity).is_some() {
+            return self.wrong(format!("the extent `{name}` is known before it is read"));
+        }
+        Ok(())
     }
 
     fn largest(&self, expression: &Expr) -> Result<i64, PlanError> {

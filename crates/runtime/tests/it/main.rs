@@ -4,3 +4,4 @@
 mod execution;
 mod extents;
 mod random_plans;
+mod read_extent;

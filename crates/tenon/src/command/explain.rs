@@ -117,7 +117,7 @@ fn summary(program: Program, model: &str, hash: &str) -> Summary {
                     });
                 }
             },
-            Operation::Copy(_) => copies += 1,
+            Operation::Copy(_) | Operation::ReadExtent(_) => copies += 1,
             Operation::Memset(_) => memsets += 1,
             _ => {}
         }

@@ -15,6 +15,7 @@ mod models;
 mod quantized;
 mod recipe;
 mod run;
+mod selection;
 mod sim;
 mod stream;
 mod verify;

@@ -55,6 +55,11 @@ impl<'m> Attributes<'m> {
             .ok_or_else(|| self.error(name, "an element type"))
     }
 
+    pub(crate) fn dim(&self, name: &str) -> Result<DimExpr, SemanticError> {
+        let dim = self.op.attribute(name).and_then(read_dim_expr);
+        dim.ok_or_else(|| self.error(name, "a dimension expression"))
+    }
+
     pub(crate) fn dims(&self, name: &str) -> Result<Vec<DimExpr>, SemanticError> {
         self.op
             .attribute(name)

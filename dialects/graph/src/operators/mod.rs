@@ -10,6 +10,7 @@ macro_rules! files {
 files! {
     arg_reduce: ArgReduce;
     attention: Attention, Causal;
+    bitcast: Bitcast;
     broadcast: Broadcast;
     cast: Cast;
     concat: Concat;
@@ -20,6 +21,7 @@ files! {
     elementwise: Elementwise, Function;
     gather: Gather, GatherKind;
     iota: Iota;
+    non_max_suppression: NonMaxSuppression;
     normalize: Normalize, NormalizeKind;
     pad: Pad, PadMode;
     quantize: Dequantize, Quantize;
@@ -28,6 +30,8 @@ files! {
     resize: CoordinateMode, Resize, ResizeMode, ResizeRounding;
     scan: Scan, ScanKind;
     scatter: Combine, Scatter, ScatterKind;
+    search_sorted: SearchSorted;
+    set_dimension_size: SetDimensionSize;
     slice: Slice;
     softmax: Softmax;
     top_k: TopK;

@@ -9,6 +9,7 @@ mod gather;
 mod movement;
 mod pointwise;
 mod resize;
+mod search_sorted;
 mod window;
 
 use std::cell::RefCell;
@@ -26,7 +27,7 @@ use tenon_tensor::DType;
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::index::{Coordinate, Index, IndexKey, common};
-use crate::schedule::scalar::{memory_type, register_type};
+use crate::schedule::scalar::{self, is_sub_byte, memory_type, register_type};
 use crate::schedule::size::Size;
 
 /// Evaluator of one kernel's body.
@@ -120,7 +121,8 @@ impl<'b, 'm> Evaluator<'b, 'm> {
                     Operator::Elementwise(elementwise) => {
                         self.elementwise(builder, elementwise.function, node, index, mask)
                     }
-                    Operator::Cast(_) => self.cast(builder, node, index, mask),
+                    Operator::Cast(cast) => self.cast(builder, cast, node, index, mask),
+                    Operator::Bitcast(_) => self.bitcast(builder, node, index, mask),
                     Operator::Quantize(quantize) => self.quantize(builder, quantize, node, index, mask),
                     Operator::Dequantize(dequantize) => self.dequantize(builder, dequantize, node, index, mask),
                     Operator::Reshape(_) => self.reshape(builder, node, index, mask),
@@ -132,6 +134,7 @@ impl<'b, 'm> Evaluator<'b, 'm> {
                     Operator::Gather(gather) => self.gather(builder, gather, node, index, mask),
                     Operator::Window(window) => self.window(builder, window, node, index, mask),
                     Operator::Convolution(convolution) => self.convolution(builder, convolution, node, index, mask),
+                    Operator::SearchSorted(_) => self.search_sorted(builder, node, index, mask),
                     Operator::Resize(resize) => self.resize(builder, resize, node, index, mask),
                     other => Err(LoweringError::unsupported(
                         other.name(),
@@ -163,6 +166,10 @@ impl<'b, 'm> Evaluator<'b, 'm> {
         let other = builder.scalar().zero(memory)?;
         let mask = mask.as_ref().map(|mask| (mask, other));
         let loaded = builder.load(pointer, &offsets, mask, memory, access)?;
+        if is_sub_byte(shape.dtype) {
+            // Bits of a byte above the element's own say nothing.
+            return map(builder, &[&loaded], memory, |scalar, values| scalar::wrap(scalar, values[0], shape.dtype));
+        }
         if shape.dtype != DType::Bool {
             return Ok(loaded);
         }
@@ -187,6 +194,10 @@ pub fn store<'m>(
         builder.map1(&[value], &index.layout, memory, |scalar, values| {
             Ok(scalar.convert("arith.extui", values[0], memory)?)
         })?
+    } else if is_sub_byte(dtype) {
+        builder.map1(&[value], &index.layout, memory, |scalar, values| {
+            Ok(scalar.op("arith.andi", &[values[0], scalar.int((1 << dtype.bits()) - 1, memory)?])?)
+        })?
     } else {
         value.clone()
     };
@@ -199,11 +210,11 @@ pub fn store<'m>(
 /// A tile of one number.
 pub(crate) fn splat<'m>(
     builder: TileBuilder<'m>,
-    value: crate::schedule::scalar::Number,
+    value: scalar::Number,
     dtype: DType,
     layout: &TileLayout,
 ) -> Result<Tile<'m>, LoweringError> {
-    let value = crate::schedule::scalar::constant(builder.scalar(), value, dtype)?;
+    let value = scalar::constant(builder.scalar(), value, dtype)?;
     Ok(builder.splat(value, register_type(dtype), layout)?)
 }
 

@@ -1,9 +1,9 @@
 //! Constants, counters, elementwise functions, casts and quantisation.
 
-use tenon_graph_dialect::operators::{Dequantize, DimExtent, Function, Iota, Quantize};
-use tenon_hw_dialect::{FloatPredicate, Scalar, Tile, TileBuilder};
+use tenon_graph_dialect::operators::{Cast, Dequantize, DimExtent, Function, Iota, Quantize};
+use tenon_hw_dialect::{FloatPredicate, IntegerPredicate, Scalar, Tile, TileBuilder};
 use tenon_ir::Value;
-use tenon_tensor::{DType, Tensor};
+use tenon_tensor::{DType, Overflow, Tensor};
 
 use super::{Evaluator, Mask, coordinate_tile, splat};
 use crate::LoweringError;
@@ -97,12 +97,38 @@ impl<'m> Evaluator<'_, 'm> {
     pub(super) fn cast(
         &self,
         builder: TileBuilder<'m>,
+        cast: &Cast,
         node: &Node,
         index: &Index<'m>,
         mask: &Mask<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
         let value = self.value_at(builder, node.operands[0], index, mask)?;
-        cast_tile(builder, &value, self.body.shape(node.operands[0]).dtype, node.results[0].dtype)
+        let (from, to) = (self.body.shape(node.operands[0]).dtype, node.results[0].dtype);
+        let overflow = if cast.saturate { Overflow::Saturate } else { Overflow::Special };
+        map(builder, &[&value], register_type(to), |scalar, values| {
+            scalar::cast_with(scalar, values[0], from, to, overflow)
+        })
+    }
+
+    /// The same bits as another element type of as many.
+    pub(super) fn bitcast(
+        &self,
+        builder: TileBuilder<'m>,
+        node: &Node,
+        index: &Index<'m>,
+        mask: &Mask<'m>,
+    ) -> Result<Tile<'m>, LoweringError> {
+        let value = self.value_at(builder, node.operands[0], index, mask)?;
+        let (from, to) = (self.body.shape(node.operands[0]).dtype, node.results[0].dtype);
+        map(builder, &[&value], register_type(to), |scalar, values| {
+            let bits =
+                if from == DType::Bool { scalar.convert("arith.extui", values[0], DType::I8)? } else { values[0] };
+            if to == DType::Bool {
+                return Ok(scalar.compare_int(IntegerPredicate::NotEqual, bits, scalar.int(0, DType::I8)?)?);
+            }
+            let same = bits.ty() == scalar.ty(register_type(to));
+            scalar::wrap(scalar, if same { bits } else { scalar.convert("arith.bitcast", bits, to)? }, to)
+        })
     }
 
     /// Index of the scale of each place.
@@ -144,9 +170,6 @@ impl<'m> Evaluator<'_, 'm> {
         mask: &Mask<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
         let to = quantize.dtype;
-        if !to.is_integer() {
-            return Err(LoweringError::unsupported("graph.quantize", format!("to {to}")));
-        }
         let scale_index = self.scale_index(builder, quantize.axis, quantize.block_size, node.operands[1], index)?;
         let x = self.value_at(builder, node.operands[0], index, mask)?;
         let scale = self.value_at(builder, node.operands[1], &scale_index, mask)?;
@@ -163,7 +186,17 @@ impl<'m> Evaluator<'_, 'm> {
             let scale = scalar::cast(scalar, values[1], scale_type, DType::F32)?;
             let zero_point = scalar::cast(scalar, values[2], to, DType::F32)?;
             let quotient = scalar.op("arith.divf", &[x, scale])?;
+            // The quotient is a number of the wider of the two types.
+            let precision = quotient_type(x_type, scale_type);
+            let quotient = scalar::widen(scalar, scalar::narrow(scalar, quotient, precision)?, precision)?;
+            if to.is_float() {
+                let shifted = scalar.op("arith.addf", &[quotient, zero_point])?;
+                let shifted = scalar::widen(scalar, scalar::narrow(scalar, shifted, precision)?, precision)?;
+                return scalar::cast(scalar, shifted, DType::F32, to);
+            }
             let rounded = scalar.op("math.roundeven", &[quotient])?;
+            let is_number = scalar.compare_float(FloatPredicate::Ordered, rounded, rounded)?;
+            let rounded = scalar.select(is_number, rounded, scalar.float(0.0, DType::F32)?)?;
             let shifted = scalar.op("arith.addf", &[rounded, zero_point])?;
             let clamped = clamp(scalar, shifted, low, high)?;
             scalar::cast(scalar, clamped, DType::F32, to)
@@ -179,22 +212,32 @@ impl<'m> Evaluator<'_, 'm> {
         mask: &Mask<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
         let from = self.body.shape(node.operands[0]).dtype;
-        if !from.is_integer() {
-            return Err(LoweringError::unsupported("graph.dequantize", format!("from {from}")));
-        }
         let scale_index = self.scale_index(builder, dequantize.axis, dequantize.block_size, node.operands[1], index)?;
         let x = self.value_at(builder, node.operands[0], index, mask)?;
         let scale = self.value_at(builder, node.operands[1], &scale_index, mask)?;
         let zero_point = self.value_at(builder, node.operands[2], &scale_index, mask)?;
         let scale_type = self.body.shape(node.operands[1]).dtype;
         map(builder, &[&x, &scale, &zero_point], register_type(dequantize.dtype), |scalar, values| {
-            let wide = |value| scalar::cast(scalar, value, from, DType::I64);
-            let difference = scalar.op("arith.subi", &[wide(values[0])?, wide(values[2])?])?;
-            let difference = scalar::cast(scalar, difference, DType::I64, DType::F32)?;
+            let difference = if from.is_float() {
+                let wide = |value| scalar::widen(scalar, value, from);
+                scalar.op("arith.subf", &[wide(values[0])?, wide(values[2])?])?
+            } else {
+                let wide = |value| scalar::cast(scalar, value, from, DType::I64);
+                let difference = scalar.op("arith.subi", &[wide(values[0])?, wide(values[2])?])?;
+                scalar::cast(scalar, difference, DType::I64, DType::F32)?
+            };
             let scale = scalar::cast(scalar, values[1], scale_type, DType::F32)?;
             let product = scalar.op("arith.mulf", &[difference, scale])?;
             scalar::cast(scalar, product, DType::F32, dequantize.dtype)
         })
+    }
+}
+
+/// Type of x / scale: the wider of the two. A scale of `f8E8M0FNU` leaves the type of x.
+fn quotient_type(x: DType, scale: DType) -> DType {
+    match (x, scale) {
+        (DType::F16 | DType::BF16, scale) if scale == x || scale == DType::F8E8M0FNU => x,
+        _ => DType::F32,
     }
 }
 

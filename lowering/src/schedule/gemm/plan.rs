@@ -11,7 +11,7 @@ use super::problem::{Axis, Problem};
 use crate::LoweringError;
 use crate::fragments::Fragments;
 use crate::schedule::body::{Body, ValueRef};
-use crate::schedule::scalar::memory_type;
+use crate::schedule::scalar::{is_narrow_float, is_sub_byte, memory_type};
 use crate::schedule::size::Size;
 use crate::schedule::{KernelShape, parts};
 
@@ -146,6 +146,11 @@ impl Reading {
     }
 }
 
+/// Whether the bits of an element are no number that a product can take as it is.
+fn is_packed(dtype: DType) -> bool {
+    is_narrow_float(dtype) || is_sub_byte(dtype)
+}
+
 impl GemmPlan {
     /// A plan, or none where computing element by element is better: groups of few channels.
     pub(in crate::schedule) fn new(body: &Body, target: &Target) -> Result<Option<Self>, LoweringError> {
@@ -158,6 +163,12 @@ impl GemmPlan {
             && problem.extent(Axis::M).capacity().min(problem.extent(Axis::N).capacity()) < 8
         {
             return Ok(None);
+        }
+        if let Some(dtype) = [problem.a.dtype, problem.b.dtype].into_iter().find(|dtype| is_packed(*dtype)) {
+            return Err(LoweringError::unsupported(
+                body.nodes[problem.anchor].operator.name(),
+                format!("operands of {dtype}; cast them to f16 or i8"),
+            ));
         }
         if !matches!((problem.a.value, problem.b.value), (ValueRef::Input(_), ValueRef::Input(_))) {
             return Err(LoweringError::unsupported(

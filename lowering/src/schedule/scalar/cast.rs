@@ -2,21 +2,51 @@
 
 use tenon_hw_dialect::{FloatPredicate, IntegerPredicate, Scalar};
 use tenon_ir::Value;
-use tenon_tensor::{DType, NumberKind};
+use tenon_tensor::{DType, NumberKind, Overflow};
 
 use crate::LoweringError;
-use crate::schedule::scalar::{narrow, register_type, widen};
+use crate::schedule::scalar::{format, is_narrow_float, narrow, register_type, widen, wrap};
 
 /// A value of one element type as another: float to integer truncates (out of range: saturates, NaN gives 0), integers wrap, anything to
-/// bool compares with zero.
+/// bool compares with zero, floats of 8 bits and fewer saturate.
 pub(crate) fn cast<'m>(
     scalar: Scalar<'m>,
     value: Value<'m>,
     from: DType,
     to: DType,
 ) -> Result<Value<'m>, LoweringError> {
+    cast_with(scalar, value, from, to, Overflow::default_for(to))
+}
+
+/// As [`cast`], with a choice of what lies beyond the largest value of a float of 8 bits or fewer.
+pub(crate) fn cast_with<'m>(
+    scalar: Scalar<'m>,
+    value: Value<'m>,
+    from: DType,
+    to: DType,
+    overflow: Overflow,
+) -> Result<Value<'m>, LoweringError> {
     if from == to {
         return Ok(value);
+    }
+    if is_narrow_float(from) {
+        // f32 holds it.
+        return cast_with(scalar, widen(scalar, value, from)?, DType::F32, to, overflow);
+    }
+    if is_narrow_float(to) {
+        // Through a format that is rounded from once.
+        let (wide, value) = match (from.kind(), register_type(from).bits()) {
+            (NumberKind::Float, 64) => (DType::F64, value),
+            (NumberKind::Float, _) => (DType::F32, widen(scalar, value, from)?),
+            (NumberKind::SignedInteger | NumberKind::UnsignedInteger, 32) => {
+                (DType::F64, cast(scalar, value, from, DType::F64)?)
+            }
+            (NumberKind::SignedInteger | NumberKind::UnsignedInteger, 64) => {
+                (DType::F64, cast(scalar, rounded_to_odd(scalar, value)?, from, DType::F64)?)
+            }
+            _ => (DType::F32, cast(scalar, value, from, DType::F32)?),
+        };
+        return format::encode(scalar, value, wide, to, overflow);
     }
     let (source, target) = (register_type(from), register_type(to));
     Ok(match (from.kind(), to.kind()) {
@@ -35,14 +65,17 @@ pub(crate) fn cast<'m>(
         (NumberKind::Float, _) => float_to_integer(scalar, value, from, to)?,
         (NumberKind::SignedInteger, NumberKind::Float) => integer_to_float(scalar, value, "arith.sitofp", source, to)?,
         (_, NumberKind::Float) => integer_to_float(scalar, value, "arith.uitofp", source, to)?,
-        (kind, _) => match source.bits().cmp(&target.bits()) {
-            std::cmp::Ordering::Equal => value,
-            std::cmp::Ordering::Greater => scalar.convert("arith.trunci", value, target)?,
-            std::cmp::Ordering::Less if kind == NumberKind::SignedInteger => {
-                scalar.convert("arith.extsi", value, target)?
-            }
-            std::cmp::Ordering::Less => scalar.convert("arith.extui", value, target)?,
-        },
+        (kind, _) => {
+            let value = match source.bits().cmp(&target.bits()) {
+                std::cmp::Ordering::Equal => value,
+                std::cmp::Ordering::Greater => scalar.convert("arith.trunci", value, target)?,
+                std::cmp::Ordering::Less if kind == NumberKind::SignedInteger => {
+                    scalar.convert("arith.extsi", value, target)?
+                }
+                std::cmp::Ordering::Less => scalar.convert("arith.extui", value, target)?,
+            };
+            wrap(scalar, value, to)?
+        }
     })
 }
 

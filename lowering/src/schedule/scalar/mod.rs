@@ -1,26 +1,41 @@
 //! Scalar code of elementwise functions and casts, in the element's own type.
 //!
-//! Every function rounds its result to its element type: f16 and bf16 compute in f32 and round once, which for +, -, ·, / and √ is the
-//! correctly rounded result (f32 has more than twice their digits).
+//! Every function rounds its result to its element type: f16, bf16 and the narrower floats compute in f32 and round once, which for +, -, ·, /
+//! and √ is the correctly rounded result (f32 has more than twice their digits).
+//!
+//! Floats and integers of 8 bits or fewer lie in registers as `i8`: a float by its bits, an integer narrower than eight bits extended by its
+//! sign or by zeros.
 
 mod cast;
 mod float;
+mod format;
 mod integer;
 pub(crate) mod order;
 
 use tenon_graph_dialect::operators::Function;
 use tenon_hw_dialect::Scalar;
 use tenon_ir::Value;
-use tenon_tensor::{DType, NumberKind};
+use tenon_tensor::{DType, NumberKind, Overflow, encode_float};
 
 use crate::LoweringError;
 
-pub(crate) use cast::cast;
+pub(crate) use cast::{cast, cast_with};
 
-/// The type that values of an element type have inside tiles: signless, bool as `i1`.
+/// Whether values of a float type are bits in registers, without arithmetic of their own.
+pub(crate) fn is_narrow_float(dtype: DType) -> bool {
+    dtype.is_float() && dtype.bits() <= 8
+}
+
+/// Whether values of a type take fewer bits than their registers.
+pub(crate) fn is_sub_byte(dtype: DType) -> bool {
+    dtype.bits() < 8 && dtype != DType::Bool
+}
+
+/// The type that values of an element type have inside tiles: signless, bool as `i1`, what is narrower than 16 bits otherwise as `i8`.
 pub(crate) fn register_type(dtype: DType) -> DType {
     match dtype {
-        DType::U8 => DType::I8,
+        DType::U8 | DType::I2 | DType::I4 | DType::U2 | DType::U4 => DType::I8,
+        narrow if is_narrow_float(narrow) => DType::I8,
         DType::U16 => DType::I16,
         DType::U32 => DType::I32,
         DType::U64 => DType::I64,
@@ -37,6 +52,7 @@ pub(crate) fn memory_type(dtype: DType) -> DType {
 pub(crate) fn compute_type(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
+        narrow if is_narrow_float(narrow) => DType::F32,
         other => register_type(other),
     }
 }
@@ -45,21 +61,45 @@ pub(crate) fn compute_type(dtype: DType) -> DType {
 pub(crate) fn widen<'m>(scalar: Scalar<'m>, value: Value<'m>, dtype: DType) -> Result<Value<'m>, LoweringError> {
     match dtype {
         DType::F16 | DType::BF16 => Ok(scalar.convert("arith.extf", value, DType::F32)?),
+        narrow if is_narrow_float(narrow) => format::decode(scalar, value, narrow),
         _ => Ok(value),
     }
 }
 
-/// A value of the compute type rounded to its own.
+/// A value of the compute type rounded to its own; past the largest value of a float of 8 bits or fewer, to that one.
 pub(crate) fn narrow<'m>(scalar: Scalar<'m>, value: Value<'m>, dtype: DType) -> Result<Value<'m>, LoweringError> {
     match dtype {
         DType::F16 | DType::BF16 => Ok(scalar.convert("arith.truncf", value, dtype)?),
+        narrow if is_narrow_float(narrow) => {
+            format::encode(scalar, value, DType::F32, narrow, Overflow::default_for(narrow))
+        }
         _ => Ok(value),
     }
+}
+
+/// The low bits of an integer in the form that its type has in registers.
+pub(crate) fn wrap<'m>(scalar: Scalar<'m>, value: Value<'m>, dtype: DType) -> Result<Value<'m>, LoweringError> {
+    if !is_sub_byte(dtype) {
+        return Ok(value);
+    }
+    let bits = i64::from(dtype.bits());
+    if !dtype.is_signed() {
+        return Ok(scalar.op("arith.andi", &[value, scalar.int((1 << bits) - 1, DType::I8)?])?);
+    }
+    let unused = scalar.int(8 - bits, DType::I8)?;
+    Ok(scalar.op("arith.shrsi", &[scalar.op("arith.shli", &[value, unused])?, unused])?)
 }
 
 /// A number as a constant of an element type; integers wrap.
 pub(crate) fn constant<'m>(scalar: Scalar<'m>, value: Number, dtype: DType) -> Result<Value<'m>, LoweringError> {
     let ty = register_type(dtype);
+    if is_narrow_float(dtype) {
+        let value = match value {
+            Number::Float(value) => value,
+            Number::Integer(value) => value as f64,
+        };
+        return Ok(scalar.int(encode_float(dtype, value) as i64, ty)?);
+    }
     Ok(match value {
         Number::Float(value) if ty.is_float() => scalar.float(value, ty)?,
         Number::Integer(value) if !ty.is_float() => scalar.int(value, ty)?,
@@ -89,7 +129,7 @@ pub(crate) fn apply<'m>(
         (Function::Xor | Function::BitXor, [a, b]) => return Ok(scalar.op("arith.xori", &[*a, *b])?),
         (Function::Not | Function::BitNot, [a]) => {
             let ones = scalar.int(-1, register_type(dtype))?;
-            return Ok(scalar.op("arith.xori", &[*a, ones])?);
+            return wrap(scalar, scalar.op("arith.xori", &[*a, ones])?, dtype);
         }
         _ => {}
     }
@@ -99,7 +139,10 @@ pub(crate) fn apply<'m>(
             let result = float::apply(scalar, function, compute_type(dtype), &wide)?;
             if function.is_predicate() { Ok(result) } else { narrow(scalar, result, dtype) }
         }
-        NumberKind::SignedInteger | NumberKind::UnsignedInteger => integer::apply(scalar, function, dtype, operands),
+        NumberKind::SignedInteger | NumberKind::UnsignedInteger => {
+            let result = integer::apply(scalar, function, dtype, operands)?;
+            if function.is_predicate() { Ok(result) } else { wrap(scalar, result, dtype) }
+        }
         NumberKind::Bool => integer::apply(scalar, function, DType::Bool, operands),
         NumberKind::Complex => Err(LoweringError::unsupported(function.name(), "complex numbers")),
     }

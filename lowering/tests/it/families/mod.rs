@@ -4,6 +4,7 @@ mod casts;
 mod convolution;
 mod gather;
 mod movement;
+mod narrow_types;
 mod pointwise;
 mod quantize;
 mod reduce;
