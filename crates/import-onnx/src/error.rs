@@ -136,6 +136,12 @@ pub enum ImportError {
     /// A version of an operator that no importer handles.
     #[error("{site}: the operator of version {version} of its operator set is not supported; {supported}")]
     OperatorVersion { site: Box<NodeSite>, version: i64, supported: String },
+    /// A sequence or an optional where the operator takes a tensor.
+    #[error("{site}: its input {} is {found}, not a tensor", quoted(name))]
+    NoTensor { site: Box<NodeSite>, name: String, found: &'static str },
+    /// A loop that is too long to be written out.
+    #[error("{site}: with it, subgraphs written out have more than {limit} nodes")]
+    Unrolled { site: Box<NodeSite>, limit: usize },
     /// Inputs or attributes that the operator does not take.
     #[error("{site}: {reason}")]
     Inputs { site: Box<NodeSite>, reason: String },
@@ -203,6 +209,8 @@ impl ImportError {
             ImportError::UnknownRank { .. } => "E0137",
             ImportError::OutputType { .. } => "E0138",
             ImportError::Ir(_) => "E0139",
+            ImportError::NoTensor { .. } => "E0140",
+            ImportError::Unrolled { .. } => "E0141",
         }
     }
 
@@ -250,6 +258,8 @@ impl ImportError {
             ImportError::NotKnown { .. } => {
                 "if the value is an input of the model, give it with --shapes-from-inputs; else export the model with it as a constant"
             }
+            ImportError::NoTensor { .. } => "put SequenceAt, ConcatFromSequence or OptionalGetElement before it",
+            ImportError::Unrolled { .. } => "export the model with fewer iterations, or for a shorter sequence",
             ImportError::Semantic { source, .. } => return source.help(),
             ImportError::Option { .. } => "export the model without the option",
             ImportError::GivenInput { .. } => "give the input as the model declares it",

@@ -51,6 +51,23 @@ pub struct ValueInfo {
     pub value_type: ValueType,
 }
 
+impl ValueType {
+    /// The element type of the tensors that a value consists of; `None` where nothing is declared.
+    ///
+    /// # Errors
+    /// A type that is never supported.
+    pub fn element_type(&self) -> Result<Option<DType>, ImportError> {
+        match self {
+            ValueType::Tensor(tensor) => Ok(Some(tensor.dtype)),
+            ValueType::Sequence(inner) | ValueType::Optional(inner) => inner.element_type(),
+            ValueType::Undeclared => Ok(None),
+            ValueType::Unsupported(found) => {
+                Err(ImportError::ValueType { name: "an output".to_owned(), found: found.clone() })
+            }
+        }
+    }
+}
+
 impl ValueInfo {
     /// The tensor type, where only a tensor will do.
     ///

@@ -34,6 +34,10 @@ pub(crate) enum Kind {
     Shape,
     Function,
     Training,
+    /// A recorded sequence of tensors.
+    Sequence,
+    /// A recorded optional.
+    Optional,
     /// A message that holds no messages that matter.
     Leaf,
 }
@@ -72,6 +76,13 @@ fn message_field(kind: Kind, field: u32) -> Option<Kind> {
         (Function, 11) => Attribute,
         (Function, 12) => ValueInfo,
         (Function, 9 | 14) => Leaf,
+        (Sequence, 3) => Tensor,
+        (Sequence, 4) => SparseTensor,
+        (Sequence, 5) | (Optional, 5) => Sequence,
+        (Sequence, 6) | (Optional, 6) => Leaf,
+        (Sequence, 7) | (Optional, 7) => Optional,
+        (Optional, 3) => Tensor,
+        (Optional, 4) => SparseTensor,
         _ => return None,
     })
 }

@@ -6,16 +6,26 @@ pub(crate) use tenon_graph_builder::Handle;
 use tenon_graph_builder::{Argument, GraphBuilder, Output, Weights};
 use tenon_graph_dialect::{SemanticError, TensorType};
 use tenon_ir::{Location, Module};
-use tenon_tensor::Tensor;
+use tenon_tensor::{DType, Tensor};
 
 use super::ImportOptions;
-use super::inputs::Symbols;
+use super::inputs::{Port, PortKind, Symbols, element_name};
 use super::node::OpImport;
 use crate::error::{ImportError, NodeSite};
 use crate::graph::Graph;
 use crate::model::Model;
 use crate::node::Node;
 use crate::ops;
+use crate::value::ValueInfo;
+
+/// Most nodes of subgraphs, each counted as often as it is imported: loops are written out one iteration after the other.
+const MAX_INNER_NODES: usize = 1 << 16;
+
+/// What a value is that is no tensor. An optional that holds a value is that value.
+enum Structured {
+    Sequence(Vec<Handle>),
+    Nothing,
+}
 
 /// State of the walk over one model.
 pub(crate) struct Importer<'m> {
@@ -23,6 +33,10 @@ pub(crate) struct Importer<'m> {
     /// Values by name, innermost graph last.
     scopes: Vec<HashMap<String, Handle>>,
     file: String,
+    /// Values that are no tensors; what the builder knows of them means nothing.
+    structured: HashMap<Handle, Structured>,
+    /// Nodes of subgraphs imported so far, each as often as it was.
+    inner_nodes: usize,
 }
 
 impl<'m> Importer<'m> {
@@ -36,11 +50,13 @@ impl<'m> Importer<'m> {
     ) -> Result<Weights, ImportError> {
         let context = module.op().context();
         let graph = &model.graph;
-        let types = Symbols::input_types(graph, options)?;
+        let ports = graph.inputs.iter().map(|input| Port::of(input, options)).collect::<Result<Vec<_>, _>>()?;
+        let tensors: Vec<&ValueInfo> = ports.iter().flat_map(|port| &port.tensors).collect();
+        let types = Symbols::input_types(&tensors, options)?;
         let location = |name: &str| context.name_location(name, context.file_location(file, 0, 0));
 
         let is_argument = |name: &str| !constant.contains(name);
-        let inputs: Vec<_> = graph.inputs.iter().zip(&types).filter(|(input, _)| is_argument(&input.name)).collect();
+        let inputs: Vec<_> = tensors.iter().zip(&types).filter(|(input, _)| is_argument(&input.name)).collect();
         let mut arguments = Vec::new();
         for (input, ty) in &inputs {
             ty.to_type(context).map_err(|source| input_error(&input.name, &source))?;
@@ -52,15 +68,24 @@ impl<'m> Importer<'m> {
             });
         }
         let (builder, handles) = GraphBuilder::new(module, file, &arguments).map_err(|error| broken(&error))?;
-        let mut importer = Importer { builder, scopes: vec![HashMap::new()], file: file.to_owned() };
+        let mut importer = Importer {
+            builder,
+            scopes: vec![HashMap::new()],
+            file: file.to_owned(),
+            structured: HashMap::new(),
+            inner_nodes: 0,
+        };
         for ((input, _), handle) in inputs.iter().zip(handles) {
             importer.name(&input.name, handle);
         }
-        for (input, ty) in graph.inputs.iter().zip(&types).filter(|(input, _)| !is_argument(&input.name)) {
+        for (input, ty) in tensors.iter().zip(&types).filter(|(input, _)| !is_argument(&input.name)) {
             let Some(given) = options.constants.get(&input.name) else { continue };
             check_value(&input.name, ty, given)?;
             let handle = importer.builder.constant(given.clone());
             importer.name(&input.name, handle);
+        }
+        for port in &ports {
+            importer.structured_input(port);
         }
         importer.graph(graph)?;
 
@@ -72,20 +97,15 @@ impl<'m> Importer<'m> {
                     name: output.name.clone(),
                 });
             };
-            let found = importer.builder.ty(handle).dtype;
-            let declared = match &output.value_type {
-                crate::value::ValueType::Undeclared => found,
-                _ => output.tensor()?.dtype,
-            };
-            if declared != found {
-                return Err(ImportError::OutputType { name: output.name.clone(), declared, found });
+            for (name, value) in importer.leaves(&output.name, handle) {
+                let found = importer.builder.ty(value).dtype;
+                let declared = output.value_type.element_type()?.unwrap_or(found);
+                if declared != found {
+                    return Err(ImportError::OutputType { name, declared, found });
+                }
+                let location = location(&name);
+                outputs.push(Output { name, value, location, attributes: Vec::new() });
             }
-            outputs.push(Output {
-                name: output.name.clone(),
-                value: handle,
-                location: location(&output.name),
-                attributes: Vec::new(),
-            });
         }
         importer.builder.finish(&outputs).map_err(|(name, source)| input_error(&name, &source))
     }
@@ -102,9 +122,86 @@ impl<'m> Importer<'m> {
         Ok(())
     }
 
-    /// Imports a graph inside the current one and gives its outputs.
-    pub(crate) fn inner_graph(&mut self, graph: &Graph, site: &NodeSite) -> Result<Vec<Handle>, ImportError> {
+    /// A sequence or an optional among the inputs, by its name.
+    fn structured_input(&mut self, port: &Port) {
+        let handle = match port.kind {
+            PortKind::Tensor => return,
+            PortKind::Nothing => self.nothing(),
+            PortKind::Sequence => {
+                let elements = port.tensors.iter().filter_map(|tensor| self.lookup(&tensor.name)).collect();
+                self.sequence(elements)
+            }
+        };
+        self.name(&port.name, handle);
+    }
+
+    /// The tensors of a value with their names: `x[0]`, `x[1]` and so on for a sequence `x`.
+    fn leaves(&self, name: &str, handle: Handle) -> Vec<(String, Handle)> {
+        match self.structured.get(&handle) {
+            Some(Structured::Sequence(elements)) => {
+                elements.iter().enumerate().map(|(index, element)| (element_name(name, index), *element)).collect()
+            }
+            Some(Structured::Nothing) => Vec::new(),
+            None => vec![(name.to_owned(), handle)],
+        }
+    }
+
+    fn structure(&mut self, structure: Structured) -> Handle {
+        let handle = self.builder.symbolic(DType::Bool, &[0], Vec::new());
+        self.structured.insert(handle, structure);
+        handle
+    }
+
+    /// A sequence of tensors.
+    pub(crate) fn sequence(&mut self, elements: Vec<Handle>) -> Handle {
+        self.structure(Structured::Sequence(elements))
+    }
+
+    /// An optional that holds nothing.
+    pub(crate) fn nothing(&mut self) -> Handle {
+        self.structure(Structured::Nothing)
+    }
+
+    /// What a value is, in words, where it is no tensor.
+    pub(crate) fn no_tensor(&self, handle: Handle) -> Option<&'static str> {
+        self.structured.get(&handle).map(|structure| match structure {
+            Structured::Sequence(_) => "a sequence",
+            Structured::Nothing => "an optional that holds nothing",
+        })
+    }
+
+    /// The elements, where a value is a sequence.
+    pub(crate) fn elements(&self, handle: Handle) -> Option<&[Handle]> {
+        match self.structured.get(&handle) {
+            Some(Structured::Sequence(elements)) => Some(elements),
+            _ => None,
+        }
+    }
+
+    /// Whether a value is an optional that holds nothing.
+    pub(crate) fn is_nothing(&self, handle: Handle) -> bool {
+        matches!(self.structured.get(&handle), Some(Structured::Nothing))
+    }
+
+    /// Imports a graph inside the current one, applied to values, and gives its outputs.
+    pub(crate) fn inner_graph(
+        &mut self,
+        graph: &Graph,
+        inputs: &[Handle],
+        site: &NodeSite,
+    ) -> Result<Vec<Handle>, ImportError> {
+        if graph.inputs.len() != inputs.len() {
+            let reason = format!("its graph takes {} values, not {}", graph.inputs.len(), inputs.len());
+            return Err(ImportError::Inputs { site: Box::new(site.clone()), reason });
+        }
+        self.inner_nodes += graph.nodes.len() + 1;
+        if self.inner_nodes > MAX_INNER_NODES {
+            return Err(ImportError::Unrolled { site: Box::new(site.clone()), limit: MAX_INNER_NODES });
+        }
         self.scopes.push(HashMap::new());
+        for (input, handle) in graph.inputs.iter().zip(inputs) {
+            self.name(&input.name, *handle);
+        }
         let result = self.graph(graph).and_then(|()| {
             let find = |name: &str| {
                 self.lookup(name)

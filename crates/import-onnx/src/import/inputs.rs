@@ -7,14 +7,80 @@ use tenon_graph_dialect::{Dim, DimExpr, TensorType};
 use super::ImportOptions;
 use crate::error::ImportError;
 use crate::graph::Graph;
-use crate::value::{Dim as DeclaredDim, ValueInfo};
+use crate::value::{self, Dim as DeclaredDim, ValueInfo, ValueType};
 
 /// Longest name of a symbol; longer ones are replaced.
 const MAX_SYMBOL: usize = 100;
 
+/// What an input of the model is made of.
+pub(super) struct Port {
+    /// The input's name.
+    pub(super) name: String,
+    /// What it is.
+    pub(super) kind: PortKind,
+    /// The tensors that a caller gives for it.
+    pub(super) tensors: Vec<ValueInfo>,
+}
+
+/// What an input is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PortKind {
+    /// A tensor, or an optional that holds one: one tensor of the input's name.
+    Tensor,
+    /// A sequence, or an optional that holds one: a tensor for each element.
+    Sequence,
+    /// An optional that holds nothing: no tensor.
+    Nothing,
+}
+
+/// Name of a sequence's element as an input or output of its own.
+pub(crate) fn element_name(sequence: &str, index: usize) -> String {
+    format!("{sequence}[{index}]")
+}
+
+impl Port {
+    /// What an input is made of. A sequence has as many elements as shapes are given for `NAME[0]`, `NAME[1]` and so on; an optional of
+    /// which no shape is given holds nothing.
+    pub(super) fn of(input: &ValueInfo, options: &ImportOptions) -> Result<Port, ImportError> {
+        let name = input.name.clone();
+        let (declared, is_optional) = match &input.value_type {
+            ValueType::Optional(inner) => (inner.as_ref(), true),
+            other => (other, false),
+        };
+        let given = |name: &str| options.shapes.as_ref().is_some_and(|shapes| shapes.contains_key(name));
+        if options.shapes.is_none() && !matches!(input.value_type, ValueType::Tensor(_)) {
+            // Refuses what cannot be an input without its length.
+            input.tensor()?;
+        }
+        match declared {
+            ValueType::Sequence(element) => {
+                let dtype = ValueInfo { name: name.clone(), value_type: (**element).clone() }.tensor()?.dtype;
+                let element = |index| ValueInfo {
+                    name: element_name(&name, index),
+                    // Elements differ in shape, whatever one declaration says of all.
+                    value_type: ValueType::Tensor(value::TensorType { dtype, dims: None }),
+                };
+                let tensors: Vec<_> = (0..).map(element).take_while(|element| given(&element.name)).collect();
+                let kind = if is_optional && tensors.is_empty() { PortKind::Nothing } else { PortKind::Sequence };
+                Ok(Port { name, kind, tensors })
+            }
+            _ if is_optional && !given(&name) => Ok(Port { name, kind: PortKind::Nothing, tensors: Vec::new() }),
+            tensor => {
+                let tensor = ValueInfo { name: name.clone(), value_type: tensor.clone() };
+                tensor.tensor()?;
+                Ok(Port { name, kind: PortKind::Tensor, tensors: vec![tensor] })
+            }
+        }
+    }
+}
+
 /// Refuses given shapes and values of inputs that the model does not have.
 pub(super) fn check_given(graph: &Graph, options: &ImportOptions) -> Result<(), ImportError> {
-    let known: HashSet<&str> = graph.inputs.iter().map(|input| input.name.as_str()).collect();
+    let mut known = HashSet::new();
+    for input in &graph.inputs {
+        known.insert(input.name.clone());
+        known.extend(Port::of(input, options)?.tensors.into_iter().map(|tensor| tensor.name));
+    }
     let given = options.shapes.iter().flat_map(BTreeMap::keys).chain(options.constants.keys());
     match given.into_iter().find(|name| !known.contains(name.as_str())) {
         Some(name) => {
@@ -35,10 +101,10 @@ pub(super) struct Symbols {
 
 impl Symbols {
     /// Types of all inputs, in order.
-    pub(super) fn input_types(graph: &Graph, options: &ImportOptions) -> Result<Vec<TensorType>, ImportError> {
+    pub(super) fn input_types(inputs: &[&ValueInfo], options: &ImportOptions) -> Result<Vec<TensorType>, ImportError> {
         let mut symbols = Symbols::default();
         // Every declared name first, so that the names made up for the others cannot be taken.
-        for input in &graph.inputs {
+        for input in inputs {
             for dim in input.tensor()?.dims.iter().flatten() {
                 if let DeclaredDim::Symbol(name) = dim {
                     symbols.symbol(name);
@@ -46,11 +112,11 @@ impl Symbols {
             }
         }
         if let Some(shapes) = &options.shapes {
-            for input in &graph.inputs {
+            for input in inputs {
                 symbols.bind(input, shapes)?;
             }
         }
-        graph.inputs.iter().map(|input| symbols.input_type(input, options)).collect()
+        inputs.iter().map(|input| symbols.input_type(input, options)).collect()
     }
 
     /// The symbol for a name of the model: the name itself unless the text form of expressions cannot carry it.

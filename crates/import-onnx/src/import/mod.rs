@@ -21,6 +21,7 @@ use crate::model::Model;
 use importer::Importer;
 
 pub use tenon_graph_builder::Weights;
+pub(crate) use inputs::element_name;
 pub(crate) use tenon_graph_builder::sign;
 
 /// What is known about inputs before a model is imported.
@@ -104,7 +105,11 @@ fn deciding_inputs(graph: &Graph, value: &str, options: &ImportOptions) -> BTree
     while let Some(inner) = graphs.pop() {
         for node in &inner.nodes {
             producers.extend(node.outputs.iter().flatten().map(|name| (name.as_str(), node)));
-            graphs.extend(node.attributes.graphs().map(|(_, graph)| graph));
+            for (_, graph) in node.attributes.graphs() {
+                // What a subgraph takes comes from what its node takes.
+                producers.extend(graph.inputs.iter().map(|input| (input.name.as_str(), node)));
+                graphs.push(graph);
+            }
         }
     }
     let mut found = BTreeSet::new();

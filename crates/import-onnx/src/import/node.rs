@@ -64,6 +64,19 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
 
     /// An input that may be left out.
     pub(crate) fn optional(&self, index: usize) -> Result<Option<Handle>, ImportError> {
+        let Some(handle) = self.any(index)? else { return Ok(None) };
+        match self.importer.no_tensor(handle) {
+            None => Ok(Some(handle)),
+            Some(found) => Err(ImportError::NoTensor {
+                site: Box::new(self.node.site.clone()),
+                name: self.node.input(index).unwrap_or_default().to_owned(),
+                found,
+            }),
+        }
+    }
+
+    /// An input that may be left out, and be a sequence or an optional.
+    pub(crate) fn any(&self, index: usize) -> Result<Option<Handle>, ImportError> {
         let Some(name) = self.node.input(index) else { return Ok(None) };
         match self.importer.lookup(name) {
             Some(handle) => Ok(Some(handle)),
@@ -276,6 +289,17 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
     ) -> Result<Handle, ImportError> {
         let result = self.importer.builder.slice(handle, axis, start, size);
         self.emitted(result)
+    }
+
+    /// The part at `index` along an axis, without that dimension.
+    pub(crate) fn element(&mut self, handle: Handle, axis: usize, index: i64) -> Result<Handle, ImportError> {
+        if axis >= self.rank(handle) {
+            return Err(self.invalid(format!("{} has no dimension {axis}", self.ty(handle))));
+        }
+        let mut shape = self.extents(handle);
+        shape.remove(axis);
+        let part = self.slice(handle, axis, index.into(), 1.into())?;
+        self.reshape(part, shape)
     }
 
     /// A value of one element as a scalar.

@@ -135,6 +135,11 @@ pub(super) fn dequantize(op: &mut OpImport<'_, '_, '_>) -> Outputs {
 pub(super) fn dynamic(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(1..=1)?;
     let x = op.input(0)?;
+    Ok(dynamic_of(op, x)?.to_vec())
+}
+
+/// A value quantised to ui8 by its own range, its scale and its zero point.
+pub(super) fn dynamic_of(op: &mut OpImport<'_, '_, '_>, x: Handle) -> Result<[Handle; 3], ImportError> {
     let dtype = op.dtype(x);
     let axes: Vec<usize> = (0..op.rank(x)).collect();
     let (zero, levels) = (op.scalar(0.0, dtype)?, op.scalar(255.0, dtype)?);
@@ -154,5 +159,5 @@ pub(super) fn dynamic(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let point = op.apply(Function::Round, &[point])?;
     let point = op.cast(point, DType::U8)?;
     let y = op.emit(Quantize { dtype: DType::U8, axis: 0, block_size: 0 }, &[x, scale, point])?;
-    Ok(vec![y, scale, point])
+    Ok([y, scale, point])
 }

@@ -27,9 +27,3 @@ pub(super) fn size(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let count = product(&op.extents(x)).ok_or_else(|| op.unsupported("a number of elements this large"))?;
     Ok(vec![op.importer.builder.symbolic(DType::I64, &[], vec![count])])
 }
-
-/// Identity: the value itself.
-pub(super) fn identity(op: &mut OpImport<'_, '_, '_>) -> Outputs {
-    op.takes(1..=1)?;
-    Ok(vec![op.input(0)?])
-}

@@ -63,6 +63,7 @@ rows! {
     "Col2Im" [18] => col2im::col2im, "shapes that are not known before the model runs";
     "Compress" [9, 11, 28] => selection::compress;
     "Concat" [4, 11, 13] => concat::concat;
+    "ConcatFromSequence" [11] => sequence::concat, "an empty sequence";
     "Constant" [1, 9, 11, 12, 13, 19, 21, 23, 24, 25] => constant::constant, "sparse tensors, strings";
     "ConstantOfShape" [9, 20, 21, 23, 24, 25] => fill::constant_of_shape;
     "Conv" [1, 11, 22] => convolution::conv;
@@ -88,6 +89,7 @@ rows! {
     "EyeLike" [9, 22] => fill::eye_like;
     "Flatten" [1, 9, 11, 13, 21, 23, 24, 25] => reshape::flatten;
     "Floor" [6, 13] => elementwise::direct;
+    "GRU" [7, 14, 22] => recurrent::gru, "sequences whose length is not fixed";
     "Gather" [1, 11, 13] => gather::take;
     "GatherElements" [11, 13] => gather::elements;
     "GatherND" [11, 12, 13] => gather::nd;
@@ -103,18 +105,20 @@ rows! {
     "HardSigmoid" [6, 22] => activation::hard_sigmoid;
     "HardSwish" [14, 22] => activation::hard_swish;
     "Hardmax" [1, 11, 13] => softmax::hardmax;
-    "Identity" [1, 13, 14, 16, 19, 21, 23, 24, 25] => shape::identity;
+    "Identity" [1, 13, 14, 16, 19, 21, 23, 24, 25] => sequence::identity;
     "If" [1, 11, 13, 16, 19, 21, 23, 24, 25] => control::branch, "conditions that are not known before the model runs";
     "InstanceNormalization" [6, 22] => normalization::instance;
     "IsInf" [10, 20] => elementwise::is_inf;
     "IsNaN" [9, 13, 20] => elementwise::direct;
     "LRN" [1, 13] => normalization::local_response;
+    "LSTM" [7, 14, 22] => recurrent::lstm, "sequences whose length is not fixed";
     "LayerNormalization" [17] => normalization::layer, "`stash_type` other than f32";
     "LeakyRelu" [6, 16] => activation::leaky_relu;
     "Less" [7, 9, 13] => elementwise::direct;
     "LessOrEqual" [12, 16] => elementwise::direct;
     "Log" [6, 13] => elementwise::direct;
     "LogSoftmax" [1, 11, 13] => softmax::softmax;
+    "Loop" [1, 11, 13, 16, 19, 21, 23, 24, 25] => control::repeat, "trip counts and conditions that are not known before the model runs";
     "LpNormalization" [1, 22] => normalization::lp;
     "LpPool" [2, 11, 18, 22] => pool::lp_pool;
     "MatMul" [1, 9, 13] => matmul::matmul;
@@ -134,6 +138,9 @@ rows! {
     "NonZero" [9, 13] => selection::non_zero;
     "Not" [1] => elementwise::direct;
     "OneHot" [9, 11, 28] => one_hot::one_hot, "a depth that is not known before the model runs";
+    "Optional" [15, 28] => sequence::optional;
+    "OptionalGetElement" [15, 18, 28] => sequence::get_element;
+    "OptionalHasElement" [15, 18, 28] => sequence::has_element;
     "Or" [7] => elementwise::direct;
     "PRelu" [7, 9, 16] => activation::prelu;
     "Pad" [2, 11, 13, 18, 19, 21, 23, 24, 25] => pad::pad;
@@ -142,6 +149,7 @@ rows! {
     "QLinearMatMul" [10, 21] => integer_product::qlinear_matmul;
     "QuantizeLinear" [10, 13, 19, 21, 23, 24, 25, 28] => quantize::quantize;
     "RMSNormalization" [23] => normalization::rms, "`stash_type` other than f32";
+    "RNN" [7, 14, 22] => recurrent::rnn, "sequences whose length is not fixed";
     "Range" [11, 27] => fill::range;
     "Reciprocal" [6, 13] => elementwise::direct;
     "ReduceL1" [1, 11, 13, 18] => reduce::reduce;
@@ -161,10 +169,18 @@ rows! {
     "RoiAlign" [10, 16, 22] => roi_align::roi_align, "`sampling_ratio` = 0";
     "RotaryEmbedding" [23] => rotary_embedding::rotary_embedding;
     "Round" [11, 22] => elementwise::direct;
+    "Scan" [8, 9, 11, 16, 19, 21, 23, 24, 25] => control::scan, "dimensions that are not fixed; `sequence_lens`";
     "Scatter" [9] removed 11 => scatter::elements;
     "ScatterElements" [11, 13, 16, 18] => scatter::elements;
     "ScatterND" [11, 13, 16, 18] => scatter::nd;
     "Selu" [6, 22] => activation::selu;
+    "SequenceAt" [11] => sequence::at, "positions that are not known before the model runs";
+    "SequenceConstruct" [11] => sequence::construct;
+    "SequenceEmpty" [11] => sequence::empty;
+    "SequenceErase" [11] => sequence::erase, "positions that are not known before the model runs";
+    "SequenceInsert" [11] => sequence::insert, "positions that are not known before the model runs";
+    "SequenceLength" [11] => sequence::length;
+    "SequenceMap" [17] => sequence::map;
     "Shape" [1, 13, 15, 19, 21, 23, 24, 25] => shape::shape;
     "Shrink" [9] => activation::shrink;
     "Sigmoid" [6, 13] => elementwise::direct;
@@ -179,6 +195,7 @@ rows! {
     "Softsign" [1, 22] => activation::softsign;
     "SpaceToDepth" [1, 13, 28] => space_depth::space_to_depth;
     "Split" [2, 11, 13, 18] => split::split;
+    "SplitToSequence" [11, 24] => sequence::split, "sizes that are not known before the model runs";
     "Sqrt" [6, 13] => elementwise::direct;
     "Squeeze" [1, 11, 13, 21, 23, 24, 25] => reshape::squeeze;
     "Sub" [7, 13, 14] => elementwise::direct;
@@ -207,6 +224,7 @@ rows! {
     "Attention" in "com.microsoft" [1] => microsoft::attention::attention,
         "`do_rotary` = 1; a past that shares its memory with the present; masks of four dimensions or for packed input";
     "BiasGelu" in "com.microsoft" [1] => microsoft::gelu::gelu;
+    "DynamicQuantizeLSTM" in "com.microsoft" [1] => recurrent::dynamic_quantize_lstm, "sequences whose length is not fixed";
     "EmbedLayerNormalization" in "com.microsoft" [1] => microsoft::embed_layer_normalization::embed_layer_normalization;
     "FastGelu" in "com.microsoft" [1] => microsoft::gelu::fast_gelu;
     "FusedMatMul" in "com.microsoft" [1] => microsoft::fused_matmul::fused_matmul;

@@ -4,6 +4,7 @@
 mod attention;
 mod common;
 mod conformance;
+mod control_flow;
 mod damage;
 mod files;
 mod import_models;

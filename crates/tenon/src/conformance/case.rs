@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tenon_import_onnx::{ImportOptions, Model, ValueType, read_tensor_pb};
+use tenon_import_onnx::{ImportOptions, Model, ValueInfo, ValueType, read_tensor_pb, read_value_pb};
 use tenon_ir::Session;
 use tenon_recipe::Recipe;
 use tenon_runtime::{Instance, SimulatorDevice, SimulatorOptions};
@@ -59,35 +59,41 @@ fn run_sets(folder: &Path, settings: &Settings) -> Result<(), Verdict> {
     Ok(())
 }
 
-/// A recorded tensor; types that Tenon has no tensors of are refused, a file that is not there is a fault of the tree.
-fn read(set: &Path, kind: &str, index: usize) -> Result<(String, Tensor), Verdict> {
+/// The recorded tensors of an input or output; types that Tenon has no tensors of are refused, a file that is not there is a fault of the
+/// tree.
+fn read(set: &Path, kind: &str, index: usize, port: &ValueInfo) -> Result<Vec<(String, Tensor)>, Verdict> {
     let path = set.join(format!("{kind}_{index}.pb"));
     if !path.is_file() {
         return Err(Verdict::failed(format!("{} is not there", path.display())));
     }
-    read_tensor_pb(&path).map_err(|error| refused(error.into()))
+    read_value_pb(&path, &port.name, &port.value_type).map_err(|error| refused(error.into()))
 }
 
 fn run_set(folder: &Path, model: &Model, set: &Path, settings: &Settings) -> Result<(), Verdict> {
     let mut given = BTreeMap::new();
     for (index, input) in model.graph.inputs.iter().enumerate() {
-        if !matches!(input.value_type, ValueType::Tensor(_)) {
-            let message = format!("input `{}` is no tensor", input.name);
-            return Err(refused(Diagnostic::new("E0118", message).into()));
-        }
         // Files are in the order of the inputs. Where inputs with an initializer have files too, names say which file is whose.
-        let (name, tensor) = read(set, "input", index)?;
-        let by_name = model.graph.inputs.iter().any(|input| input.name == name);
-        given.insert(if by_name { name } else { input.name.clone() }, tensor);
+        let own_name = match input.value_type {
+            ValueType::Tensor(_) => {
+                read_tensor_pb(set.join(format!("input_{index}.pb"))).map(|(name, _)| name).unwrap_or_default()
+            }
+            _ => String::new(),
+        };
+        let port = model.graph.inputs.iter().find(|input| input.name == own_name).unwrap_or(input);
+        given.extend(read(set, "input", index, port)?);
     }
     let outputs = compile_and_run(folder, given, settings)?;
-    if outputs.len() != model.graph.outputs.len() {
-        let (found, wanted) = (outputs.len(), model.graph.outputs.len());
-        return Err(Verdict::failed(format!("{found} outputs instead of {wanted}")));
+    let mut recorded = Vec::new();
+    for (index, output) in model.graph.outputs.iter().enumerate() {
+        recorded.extend(read(set, "output", index, output)?);
     }
-    for (index, (name, found)) in outputs.iter().enumerate() {
-        let (_, recorded) = read(set, "output", index)?;
-        judge(found, &recorded).map_err(|difference| {
+    let names = |list: &[(String, Tensor)]| list.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    if names(&outputs) != names(&recorded) {
+        let (found, wanted) = (names(&outputs).join(", "), names(&recorded).join(", "));
+        return Err(Verdict::failed(format!("outputs [{found}] instead of [{wanted}]")));
+    }
+    for ((name, found), (_, recorded)) in outputs.iter().zip(&recorded) {
+        judge(found, recorded).map_err(|difference| {
             let set = set.file_name().unwrap_or_default().to_string_lossy();
             Verdict::failed(format!("{set}: output {name}: {difference}"))
         })?;

@@ -203,3 +203,10 @@ fn other_targets_agree_on_a_sample() {
         run_suite(target, &["--sample", "150", "--seed", seed]);
     }
 }
+
+/// Recurrent layers with all their options through PTX, as ONNX Runtime computes them.
+#[test]
+fn recurrent_layers_give_what_onnx_runtime_gives() {
+    let outcome = tenon(&["conformance", "onnx", &testdata("recurrent"), "--target", "sm_80"]);
+    assert!(outcome.done().contains(" 0 failed, 0 refused"), "{}", outcome.stdout);
+}

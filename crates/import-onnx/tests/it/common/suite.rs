@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tenon_import_onnx::{ImportOptions, Imported, Model, ValueType, import_loaded, import_model, read_tensor_pb};
+use tenon_import_onnx::{ImportOptions, Imported, Model, ValueInfo, import_loaded, import_model, read_value_pb};
 use tenon_ir::{PrintOptions, Session};
 use tenon_reference::{Mode, run_function};
 use tenon_tensor::{DType, Tensor};
@@ -66,14 +66,17 @@ pub fn run_case(folder: &Path, absolute: f64, relative: f64) -> Outcome {
 
 fn run_set(model: &Model, set: &Path, absolute: f64, relative: f64) -> Outcome {
     // Tensors are stored by position among the inputs of the file, which include those with an initializer, if there are any.
-    let read = |kind: &str, index: usize| read_tensor_pb(set.join(format!("{kind}_{index}.pb")));
+    let read = |kind: &str, index: usize, port: &ValueInfo| {
+        read_value_pb(set.join(format!("{kind}_{index}.pb")), &port.name, &port.value_type)
+    };
     let mut given = BTreeMap::new();
+    let mut order = Vec::new();
     for (index, input) in model.graph.inputs.iter().enumerate() {
-        if !matches!(input.value_type, ValueType::Tensor(_)) {
-            return Outcome::Refused("E0118", format!("input {} is no tensor", input.name));
-        }
-        match read("input", index) {
-            Ok((_, tensor)) => given.insert(input.name.clone(), tensor),
+        match read("input", index, input) {
+            Ok(tensors) => {
+                order.extend(tensors.iter().map(|(name, _)| name.clone()));
+                given.extend(tensors);
+            }
             Err(error) => return Outcome::Refused(error.code(), error.to_string()),
         };
     }
@@ -88,8 +91,8 @@ fn run_set(model: &Model, set: &Path, absolute: f64, relative: f64) -> Outcome {
     if let Err(fault) = check(&session, &imported) {
         return Outcome::Wrong(fault);
     }
-    let arguments = model.graph.inputs.iter().filter(|input| !imported.constant_inputs.contains(&input.name));
-    let arguments: Vec<Tensor> = arguments.filter_map(|input| given.get(&input.name).cloned()).collect();
+    let arguments = order.iter().filter(|name| !imported.constant_inputs.contains(name));
+    let arguments: Vec<Tensor> = arguments.filter_map(|name| given.get(name).cloned()).collect();
     let weights = |name: &str| imported.weights.get(name).cloned();
     let found = match run_function(&imported.module, "main", &arguments, &weights, Mode::Typed) {
         Ok(found) => found,
@@ -99,13 +102,19 @@ fn run_set(model: &Model, set: &Path, absolute: f64, relative: f64) -> Outcome {
         }
         Err(error) => return Outcome::Wrong(format!("{}: {error}", error.code())),
     };
-    for (index, (output, found)) in model.graph.outputs.iter().zip(&found).enumerate() {
-        let expected = match read("output", index) {
-            Ok((_, expected)) => expected,
+    let mut recorded = Vec::new();
+    for (index, output) in model.graph.outputs.iter().enumerate() {
+        match read("output", index, output) {
+            Ok(tensors) => recorded.extend(tensors),
             Err(error) => return Outcome::Refused(error.code(), error.to_string()),
-        };
-        if let Err(fault) = compare(found, &expected, absolute, relative) {
-            return Outcome::Wrong(format!("{}: output {}: {fault}", set.display(), output.name));
+        }
+    }
+    if recorded.len() != found.len() {
+        return Outcome::Wrong(format!("{} outputs instead of {}", found.len(), recorded.len()));
+    }
+    for ((name, expected), found) in recorded.iter().zip(&found) {
+        if let Err(fault) = compare(found, expected, absolute, relative) {
+            return Outcome::Wrong(format!("{}: output {name}: {fault}", set.display()));
         }
     }
     Outcome::Passed

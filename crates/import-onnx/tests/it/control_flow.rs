@@ -1,0 +1,95 @@
+//! Control flow, sequences and recurrent layers that are known while a model is imported.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::common::suite::{Outcome, run_case};
+use crate::common::*;
+use tenon_import_onnx::proto::attribute_proto::AttributeType;
+use tenon_import_onnx::proto::tensor_proto::DataType;
+use tenon_import_onnx::proto::*;
+use tenon_import_onnx::{ImportOptions, import_loaded};
+use tenon_ir::Session;
+
+/// All options of the recurrent layers, against what ONNX Runtime gives; `generate.py` beside the cases says where they are from.
+#[test]
+fn recurrent_layers_are_right() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/recurrent");
+    let entries = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path());
+    let folders: Vec<PathBuf> = entries.filter(|path| path.join("model.onnx").is_file()).collect();
+    assert!(folders.len() > 40, "{}", folders.len());
+    let wrong: Vec<_> = folders.iter().map(|folder| (folder, run_case(folder, 1e-5, 1e-3))).collect();
+    let wrong: Vec<_> = wrong.into_iter().filter(|(_, outcome)| *outcome != Outcome::Passed).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// The code and message with which a model is refused when its input `x` has a shape.
+fn import_refusal(graph: GraphProto, shape: &[u64]) -> (&'static str, String) {
+    let session = Session::new();
+    let options = ImportOptions {
+        shapes: Some(BTreeMap::from([("x".to_owned(), shape.to_vec())])),
+        ..ImportOptions::default()
+    };
+    let error = import_loaded(&session, &read(&model(graph)).unwrap(), "m.onnx", &options).err().unwrap();
+    (error.code(), error.to_string())
+}
+
+#[test]
+fn a_sequence_is_no_tensor() {
+    let graph = GraphProto {
+        node: vec![node("SequenceConstruct", &["x", "x"], &["both"]), node("Relu", &["both"], &["y"])],
+        input: vec![value("x", &[3])],
+        output: vec![value("y", &[3])],
+        ..GraphProto::default()
+    };
+    let (code, message) = import_refusal(graph, &[3]);
+    assert_eq!(code, "E0140");
+    assert!(message.contains("`relu`") && message.contains("`both` is a sequence"), "{message}");
+}
+
+fn scalar(name: &str, data_type: DataType, value: i64) -> NodeProto {
+    let tensor = match data_type {
+        DataType::Bool => TensorProto { int32_data: vec![value as i32], ..TensorProto::default() },
+        _ => TensorProto { int64_data: vec![value], ..TensorProto::default() },
+    };
+    let tensor = TensorProto { data_type: Some(data_type as i32), ..tensor };
+    let mut constant = node("Constant", &[], &[name]);
+    constant.attribute =
+        vec![AttributeProto { t: Some(Box::new(tensor)), ..attribute("value", AttributeType::Tensor) }];
+    constant
+}
+
+/// `x` doubled `count` times; without a count as long as the condition holds, which is always.
+fn doubling(count: Option<i64>) -> GraphProto {
+    let untyped = |name: &str| ValueInfoProto { name: Some(name.to_owned()), ..ValueInfoProto::default() };
+    let body = GraphProto {
+        node: vec![node("Identity", &["c"], &["go"]), node("Add", &["v", "v"], &["next"])],
+        input: vec![untyped("i"), untyped("c"), untyped("v")],
+        output: vec![untyped("go"), untyped("next")],
+        ..GraphProto::default()
+    };
+    let mut repeat = node("Loop", &[if count.is_some() { "m" } else { "" }, "yes", "x"], &["y"]);
+    repeat.attribute = vec![subgraph("body", body)];
+    GraphProto {
+        node: vec![scalar("m", DataType::Int64, count.unwrap_or(0)), scalar("yes", DataType::Bool, 1), repeat],
+        input: vec![value("x", &[3])],
+        output: vec![value("y", &[3])],
+        ..GraphProto::default()
+    }
+}
+
+#[test]
+fn loops_are_written_out_up_to_a_limit() {
+    let session = Session::new();
+    for (count, iterations) in [(3, 3), (0, 0), (-5, 0)] {
+        let model = read(&model(doubling(Some(count)))).unwrap();
+        let imported = import_loaded(&session, &model, "m.onnx", &ImportOptions::default()).unwrap();
+        let text = imported.module.op().print(Default::default());
+        assert_eq!(text.matches("graph.elementwise add(").count(), iterations, "{text}");
+    }
+    for count in [Some(1 << 40), None] {
+        let (code, message) = import_refusal(doubling(count), &[3]);
+        assert_eq!(code, "E0141");
+        assert!(message.contains("`loop`"), "{message}");
+    }
+}
