@@ -9,7 +9,7 @@ use tenon_tensor::{Tensor, byte_count};
 
 use crate::RuntimeError;
 use crate::plan::{
-    Argument, Expr, Expressions, Launch, LaunchPlan, MAX_GRID, Operation, ReadExtent, TensorSlot, Values,
+    Argument, Expr, Expressions, Launch, LaunchPlan, MAX_GRID, Operation, ReadExtent, Step, TensorSlot, Values,
 };
 
 /// Extents by name.
@@ -36,6 +36,8 @@ pub(crate) enum ResolvedStep {
     },
     /// Bytes of a copy or fill.
     Bytes(u64),
+    /// The steps of each body of a conditional.
+    Bodies(Vec<Vec<ResolvedStep>>),
     /// Nothing.
     Fixed,
 }
@@ -228,8 +230,16 @@ impl Resolver<'_> {
             Operation::Memset(memset) => {
                 self.bytes(index, &memset.bytes, self.plan.place_bytes(memset.target).unwrap_or(0))
             }
+            Operation::If(conditional) => self.bodies(index, &[&conditional.then, &conditional.otherwise]),
+            Operation::While(repeat) => self.bodies(index, &[&repeat.body]),
             _ => Ok(ResolvedStep::Fixed),
         }
+    }
+
+    /// Steps inside conditionals count as the outermost one.
+    fn bodies(&self, index: usize, bodies: &[&[Step]]) -> Result<ResolvedStep, RuntimeError> {
+        let body = |steps: &&[Step]| steps.iter().map(|step| self.step(index, &step.operation)).collect();
+        bodies.iter().map(body).collect::<Result<_, _>>().map(ResolvedStep::Bodies)
     }
 
     fn bytes(&self, index: usize, bytes: &Expr, most: u64) -> Result<ResolvedStep, RuntimeError> {

@@ -41,6 +41,16 @@ pub enum RuntimeError {
         /// Number of modules searched.
         modules: usize,
     },
+    /// A loop that does not end.
+    #[error("step {step} (`while`{}) has run {limit} rounds and would go on", nodes(source_nodes))]
+    Rounds {
+        /// Step of the plan.
+        step: usize,
+        /// Nodes of the model that it computes.
+        source_nodes: Vec<String>,
+        /// The most rounds that it may run.
+        limit: u64,
+    },
     /// An input that the model needs is not given.
     #[error("input `{name}` is missing: expected {expected}")]
     MissingInput {
@@ -174,6 +184,7 @@ impl RuntimeError {
             RuntimeError::NoBucket { .. } => "E0723",
             RuntimeError::Parameter { .. } => "E0706",
             RuntimeError::Entry { .. } => "E0707",
+            RuntimeError::Rounds { .. } => "E0708",
             RuntimeError::MissingInput { .. } => "E0710",
             RuntimeError::UnknownInput { .. } => "E0711",
             RuntimeError::DuplicateInput { .. } => "E0712",
@@ -197,6 +208,9 @@ impl RuntimeError {
                 Some("load the weights of the model that the plan was built from".to_owned())
             }
             RuntimeError::Entry { .. } => Some("run the plan with the PTX that was built with it".to_owned()),
+            RuntimeError::Rounds { .. } => {
+                Some("give inputs for which the loop ends, or export the model with a larger trip count".to_owned())
+            }
             RuntimeError::MissingInput { name, .. } => Some(format!("give it: `--input {name}=FILE.npy`")),
             RuntimeError::UnknownInput { .. } => Some("use the names that the model gives its inputs".to_owned()),
             RuntimeError::DuplicateInput { .. } => Some("give each input once".to_owned()),

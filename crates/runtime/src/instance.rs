@@ -80,6 +80,8 @@ pub struct StepReport {
     pub source_nodes: Vec<String>,
     /// Counters of the launch, where the device counts.
     pub counters: Option<Counters>,
+    /// What the steps inside a conditional did, those of all rounds one after another.
+    pub inner: Vec<StepReport>,
 }
 
 /// The memory of an instance between two steps of a run.
@@ -100,6 +102,22 @@ impl Memory<'_> {
     }
 }
 
+impl StepReport {
+    /// This step and those inside it, in order.
+    pub fn walk(&self) -> Vec<&StepReport> {
+        std::iter::once(self).chain(self.inner.iter().flat_map(StepReport::walk)).collect()
+    }
+
+    /// Launches, copies and fills.
+    fn launches(&self) -> usize {
+        let counts = |report: &&&StepReport| matches!(report.operation, "launch" | "copy" | "memset" | "read_extent");
+        self.walk().iter().filter(counts).count()
+    }
+}
+
+/// Most rounds of a loop without a bound of its own.
+const MAX_ROUNDS: u64 = 1 << 24;
+
 /// An executable on a device: memory allocated and weights uploaded once, then run as often as wanted.
 pub struct Instance {
     executable: Arc<Executable>,
@@ -107,8 +125,8 @@ pub struct Instance {
     inputs: Vec<Allocation>,
     outputs: Vec<Allocation>,
     buffers: Vec<DevicePointer>,
-    /// The kernel of each step that launches one.
-    kernels: Vec<Option<KernelHandle>>,
+    /// The kernels by their entries.
+    kernels: HashMap<String, KernelHandle>,
     /// The extents of the last run's inputs and what followed from them.
     resolved: Option<(Extents, Arc<Resolved>)>,
     _modules: Vec<Arc<LoadedModule>>,
@@ -186,6 +204,10 @@ impl Instance {
         modules: &mut DeviceModules,
     ) -> Result<Self, RuntimeError> {
         let plan = executable.plan();
+        if plan.has_conditionals() && !device.runs_conditionals() {
+            let feature = "conditional steps of the launch plan (`if`, `while`)".to_owned();
+            return Err(DeviceError::Unsupported { device: device.name(), feature }.into());
+        }
         let modules = executable.modules().iter().map(|ptx| modules.get(ptx)).collect::<Result<Vec<_>, _>>()?;
         let handles: Vec<_> = modules.iter().map(|module| module.handle).collect();
         let kernels = find_kernels(&device, plan, &handles)?;
@@ -261,7 +283,7 @@ impl Instance {
         for ((slot, allocation), shape) in plan.outputs.iter().zip(&self.outputs).zip(&resolved.outputs) {
             outputs.push(self.download(slot, allocation, shape)?);
         }
-        Ok(RunResult { outputs, extents, launches: plan.launch_count(), steps })
+        Ok(RunResult { outputs, extents, launches: steps.iter().map(StepReport::launches).sum(), steps })
     }
 
     /// What follows from extents; kept for the next run, which often has the same.
@@ -330,18 +352,38 @@ impl Instance {
     fn step(&self, index: usize, step: &Step, numbers: &ResolvedStep) -> Result<StepReport, RuntimeError> {
         let stream = Stream(step.stream);
         let mut entry = None;
+        let mut inner = Vec::new();
         let mut what = step.operation.name();
         let done = match (&step.operation, numbers) {
             (Operation::Launch(launch), ResolvedStep::Launch { grid, numbers }) => {
                 what = &launch.entry;
                 entry = Some(launch.entry.clone());
-                self.launch(index, launch, *grid, numbers, stream)
+                self.launch(launch, *grid, numbers, stream)
             }
             (Operation::Copy(copy), ResolvedStep::Bytes(bytes)) => {
                 self.device.copy(self.pointer(copy.source), self.pointer(copy.target), *bytes, stream).map(|()| None)
             }
             (Operation::Memset(memset), ResolvedStep::Bytes(bytes)) => {
                 self.device.memset(self.pointer(memset.target), memset.byte, *bytes, stream).map(|()| None)
+            }
+            (Operation::If(conditional), ResolvedStep::Bodies(bodies)) => {
+                let holds = self.holds(index, step, conditional.predicate)?;
+                let (body, number) = if holds { (&conditional.then, 0) } else { (&conditional.otherwise, 1) };
+                self.body(index, body, bodies.get(number), &mut inner)?;
+                Ok(None)
+            }
+            (Operation::While(repeat), ResolvedStep::Bodies(bodies)) => {
+                let limit = repeat.limit.unwrap_or(MAX_ROUNDS);
+                let mut rounds = 0;
+                while self.holds(index, step, repeat.predicate)? {
+                    if rounds == limit {
+                        let source_nodes = step.source_nodes.clone();
+                        return Err(RuntimeError::Rounds { step: index, source_nodes, limit });
+                    }
+                    self.body(index, &repeat.body, bodies.first(), &mut inner)?;
+                    rounds += 1;
+                }
+                Ok(None)
             }
             (Operation::Event(mark), _) => self.device.record_event(mark.event, stream).map(|()| None),
             (Operation::Wait(mark), _) => self.device.wait_event(mark.event, stream).map(|()| None),
@@ -356,19 +398,51 @@ impl Instance {
             source_nodes: step.source_nodes.clone(),
             source: Box::new(source),
         })?;
-        Ok(StepReport { operation: step.operation.name(), entry, source_nodes: step.source_nodes.clone(), counters })
+        Ok(StepReport {
+            operation: step.operation.name(),
+            entry,
+            source_nodes: step.source_nodes.clone(),
+            counters,
+            inner,
+        })
+    }
+
+    /// The steps of a conditional's body, once.
+    fn body(
+        &self,
+        index: usize,
+        steps: &[Step],
+        numbers: Option<&Vec<ResolvedStep>>,
+        reports: &mut Vec<StepReport>,
+    ) -> Result<(), RuntimeError> {
+        for (step, numbers) in steps.iter().zip(numbers.into_iter().flatten()) {
+            reports.push(self.step(index, step, numbers)?);
+        }
+        Ok(())
+    }
+
+    /// Whether a predicate holds, which the device has computed.
+    fn holds(&self, index: usize, step: &Step, predicate: Place) -> Result<bool, RuntimeError> {
+        let mut byte = [0u8];
+        let read = self.device.download(self.pointer(predicate), &mut byte, Stream(step.stream));
+        read.map_err(|source| RuntimeError::Step {
+            step: index,
+            what: step.operation.name().to_owned(),
+            source_nodes: step.source_nodes.clone(),
+            source: Box::new(source),
+        })?;
+        Ok(byte[0] != 0)
     }
 
     fn launch(
         &self,
-        index: usize,
         launch: &Launch,
         grid: [u32; 3],
         numbers: &[i64],
         stream: Stream,
     ) -> Result<Option<Counters>, DeviceError> {
         let unsupported = |feature: String| DeviceError::Unsupported { device: self.device.name(), feature };
-        let Some(kernel) = self.kernels.get(index).copied().flatten() else {
+        let Some(kernel) = self.kernels.get(&launch.entry).copied() else {
             return Err(unsupported(format!("the entry `{}`", launch.entry)));
         };
         if grid.contains(&0) {
@@ -413,32 +487,47 @@ impl Instance {
     }
 }
 
+/// Every launch of some steps, with the outermost step that it counts as.
+fn launches<'a>(steps: &'a [Step], outermost: Option<usize>, found: &mut Vec<(usize, &'a Launch)>) {
+    for (index, step) in steps.iter().enumerate() {
+        let index = outermost.unwrap_or(index);
+        match &step.operation {
+            Operation::Launch(launch) => found.push((index, launch)),
+            Operation::If(conditional) => {
+                launches(&conditional.then, Some(index), found);
+                launches(&conditional.otherwise, Some(index), found);
+            }
+            Operation::While(repeat) => launches(&repeat.body, Some(index), found),
+            _ => {}
+        }
+    }
+}
+
 fn find_kernels(
     device: &Arc<dyn Device>,
     plan: &LaunchPlan,
     modules: &[ModuleHandle],
-) -> Result<Vec<Option<KernelHandle>>, RuntimeError> {
-    let mut known: HashMap<&str, KernelHandle> = HashMap::new();
-    let mut kernels = Vec::with_capacity(plan.steps.len());
-    for (index, step) in plan.steps.iter().enumerate() {
-        let Operation::Launch(launch) = &step.operation else {
-            kernels.push(None);
+) -> Result<HashMap<String, KernelHandle>, RuntimeError> {
+    let mut known: HashMap<String, KernelHandle> = HashMap::new();
+    let mut found = Vec::new();
+    launches(&plan.steps, None, &mut found);
+    for (index, launch) in found {
+        if known.contains_key(&launch.entry) {
             continue;
-        };
-        let mut kernel = known.get(launch.entry.as_str()).copied();
+        }
+        let mut kernel = None;
         for module in modules {
+            kernel = device.kernel(*module, &launch.entry)?;
             if kernel.is_some() {
                 break;
             }
-            kernel = device.kernel(*module, &launch.entry)?;
         }
         let Some(kernel) = kernel else {
             return Err(RuntimeError::Entry { step: index, entry: launch.entry.clone(), modules: modules.len() });
         };
-        known.insert(&launch.entry, kernel);
-        kernels.push(Some(kernel));
+        known.insert(launch.entry.clone(), kernel);
     }
-    Ok(kernels)
+    Ok(known)
 }
 
 fn allocate_slots(device: &Arc<dyn Device>, slots: &[TensorSlot]) -> Result<Vec<Allocation>, RuntimeError> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tenon_graph_dialect::{DimExpr, TensorType, write_dim_expr};
-use tenon_ir::{Builder, Context, Location, Type, Value};
+use tenon_ir::{Attribute, Builder, Context, Location, Op, Type, Value};
 use tenon_target::Target;
 
 use crate::program::kernels::{Kernel, KernelCache, Sharing, local};
@@ -19,7 +19,12 @@ struct Emitter<'a, 'm> {
     outline: &'a Outline<'a>,
     lifetimes: &'a [Lifetime],
     memory: &'a MemoryPlan,
+    /// Kernels by the key of the `graph.kernel`.
+    kernels: HashMap<usize, Kernel>,
+    /// Where buffers and views are declared: in the program itself, before the step that is written.
     at: Builder<'m>,
+    /// Where steps are written: in the program, or in the body of a conditional.
+    steps: Builder<'m>,
     values: HashMap<ValueId, Value<'m>>,
 }
 
@@ -32,13 +37,8 @@ pub(super) fn emit(
     target: &Target,
 ) -> Result<Sharing, ProgramError> {
     let mut cache = KernelCache::default();
-    let mut kernels = Vec::with_capacity(outline.steps.len());
-    for step in &outline.steps {
-        kernels.push(match step {
-            StepOutline::Launch { kernel, .. } => Some(cache.get(*kernel, at, target)?),
-            StepOutline::Copy { .. } | StepOutline::ReadExtent { .. } => None,
-        });
-    }
+    let mut kernels = HashMap::new();
+    lower_kernels(&outline.steps, &mut kernels, &mut cache, at, target)?;
 
     let context = at.context();
     let arena = i64::try_from(memory.arena_bytes).map_err(|_| ProgramError::TooLarge)?;
@@ -51,7 +51,8 @@ pub(super) fn emit(
         .build()?;
     let region = program.region(0).ok_or_else(|| ProgramError::structure("`hw.program` has no region"))?;
     let block = region.append_block(&[])?;
-    let mut emitter = Emitter { outline, lifetimes, memory, at: at.in_block(block), values: HashMap::new() };
+    let at = at.in_block(block);
+    let mut emitter = Emitter { outline, lifetimes, memory, kernels, at, steps: at, values: HashMap::new() };
     emitter.named("hw.input", &outline.inputs)?;
     emitter.named("hw.parameter", &outline.parameters)?;
     // Buffers are declared before the step that writes them.
@@ -61,7 +62,7 @@ pub(super) fn emit(
             emitter.buffer(declared, &outline.computed[declared])?;
             declared += 1;
         }
-        emitter.step(step, kernels[index].as_ref())?;
+        emitter.step(step)?;
     }
     for (index, computed) in outline.computed.iter().enumerate().skip(declared) {
         emitter.buffer(index, computed)?;
@@ -75,7 +76,36 @@ pub(super) fn emit(
     Ok(cache.sharing())
 }
 
+/// Lowers the kernels of steps, those in bodies too.
+fn lower_kernels(
+    steps: &[StepOutline<'_>],
+    kernels: &mut HashMap<usize, Kernel>,
+    cache: &mut KernelCache,
+    at: Builder<'_>,
+    target: &Target,
+) -> Result<(), ProgramError> {
+    for step in steps {
+        match step {
+            StepOutline::Launch { kernel, .. } => {
+                kernels.insert(kernel.key(), cache.get(*kernel, at, target)?);
+            }
+            StepOutline::If { then, otherwise, .. } => {
+                lower_kernels(then, kernels, cache, at, target)?;
+                lower_kernels(otherwise, kernels, cache, at, target)?;
+            }
+            StepOutline::While { body, .. } => lower_kernels(body, kernels, cache, at, target)?,
+            StepOutline::Copy { .. } | StepOutline::ReadExtent { .. } => {}
+        }
+    }
+    Ok(())
+}
+
 impl<'m> Emitter<'_, 'm> {
+    /// A builder of steps.
+    fn step_at(&self, location: Location<'_>) -> Builder<'m> {
+        self.steps.with_location(local(location, self.steps))
+    }
+
     fn at_location(&self, location: Location<'_>) -> Builder<'m> {
         self.at.with_location(local(location, self.at))
     }
@@ -130,31 +160,34 @@ impl<'m> Emitter<'_, 'm> {
         Ok(value)
     }
 
-    fn step(&mut self, step: &StepOutline<'_>, kernel: Option<&Kernel>) -> Result<(), ProgramError> {
+    fn sources(&self, location: Location<'_>) -> Attribute<'m> {
         let context = self.at.context();
-        let sources = |location: Location<'_>| {
-            let names: Vec<_> = location.names().iter().map(|name| context.string(name)).collect();
-            context.array(&names)
-        };
+        let names: Vec<_> = location.names().iter().map(|name| context.string(name)).collect();
+        context.array(&names)
+    }
+
+    fn step(&mut self, step: &StepOutline<'_>) -> Result<(), ProgramError> {
+        let context = self.at.context();
         match step {
             StepOutline::Copy { source, target } => {
                 let operands = [self.value(*source)?, self.value(*target)?];
                 let location = self.outline.values[*source].location;
-                let copy = self.at_value(*source).op("hw.copy").operands(&operands);
-                copy.attribute("source_nodes", sources(location)).build()?;
+                let copy = self.step_at(location).op("hw.copy").operands(&operands);
+                copy.attribute("source_nodes", self.sources(location)).build()?;
             }
             StepOutline::ReadExtent { name, capacity, source, location } => {
                 let capacity = i64::try_from(*capacity).map_err(|_| ProgramError::TooLarge)?;
                 let source = self.value(*source)?;
-                self.at_location(*location)
+                self.step_at(*location)
                     .op("hw.read_extent")
                     .operands(&[source])
                     .attribute("name", context.string(name))
                     .attribute("capacity", context.i64(capacity))
-                    .attribute("source_nodes", sources(*location))
+                    .attribute("source_nodes", self.sources(*location))
                     .build()?;
             }
             StepOutline::Launch { kernel: graph, operands, results } => {
+                let kernel = self.kernels.get(&graph.key()).cloned();
                 let kernel = kernel.ok_or_else(|| ProgramError::structure("a launch without a kernel"))?;
                 let buffers = operands
                     .iter()
@@ -164,16 +197,55 @@ impl<'m> Emitter<'_, 'm> {
                 let list = |list: &[DimExpr]| {
                     context.array(&list.iter().map(|size| write_dim_expr(size, context)).collect::<Vec<_>>())
                 };
-                self.at_location(graph.location())
+                self.step_at(graph.location())
                     .op("hw.launch")
                     .operands(&buffers)
                     .attribute("kernel", context.symbol(&kernel.name))
                     .attribute("grid", list(&kernel.grid))
                     .optional_attribute("extents", (!kernel.extents.is_empty()).then(|| list(&kernel.extents)))
-                    .attribute("source_nodes", sources(graph.location()))
+                    .attribute("source_nodes", self.sources(graph.location()))
                     .build()?;
+            }
+            StepOutline::If { op, predicate, then, otherwise } => {
+                let predicate = self.value(*predicate)?;
+                let conditional = self
+                    .step_at(op.location())
+                    .op("hw.if")
+                    .operands(&[predicate])
+                    .attribute("source_nodes", self.sources(op.location()))
+                    .regions(2)
+                    .build()?;
+                self.body(conditional, 0, then)?;
+                self.body(conditional, 1, otherwise)?;
+            }
+            StepOutline::While { op, predicate, body, limit } => {
+                let predicate = self.value(*predicate)?;
+                let limit = limit.map(i64::try_from).transpose().map_err(|_| ProgramError::TooLarge)?;
+                let conditional = self
+                    .step_at(op.location())
+                    .op("hw.while")
+                    .operands(&[predicate])
+                    .optional_attribute("limit", limit.map(|limit| context.i64(limit)))
+                    .attribute("source_nodes", self.sources(op.location()))
+                    .regions(1)
+                    .build()?;
+                self.body(conditional, 0, body)?;
             }
         }
         Ok(())
+    }
+
+    /// Steps in a region of a conditional; what they declare stands before it, in the program itself.
+    fn body(&mut self, conditional: Op<'m>, region: usize, steps: &[StepOutline<'_>]) -> Result<(), ProgramError> {
+        let missing = || ProgramError::structure("a conditional has no region");
+        let block = conditional.region(region).ok_or_else(missing)?.append_block(&[])?;
+        let outer = (self.at, self.steps);
+        self.steps = self.at.in_block(block);
+        if outer.0.block() == outer.1.block() {
+            self.at = Builder::before(conditional).ok_or_else(missing)?;
+        }
+        let result = steps.iter().try_for_each(|step| self.step(step));
+        (self.at, self.steps) = outer;
+        result
     }
 }

@@ -11,6 +11,7 @@
 //! - a kernel whose results have no elements is not launched.
 
 mod content;
+mod control;
 mod emit;
 mod error;
 mod kernels;
@@ -58,7 +59,7 @@ pub struct MemoryUse {
 
 /// Lowers a module of the `fuse` stage to an `hw` module of `session` for a target.
 ///
-/// `@main` holds `graph.get_parameter`, `graph.constant`, `graph.kernel` and `graph.reshape`; its arguments and results have fixed shapes.
+/// `@main` holds `graph.get_parameter`, `graph.constant`, `graph.kernel`, `graph.reshape`, and `flow.if` and `flow.loop` over these; its arguments and results have fixed shapes.
 /// They are named by `graph.name`; without it `input0`, `output0` and so on.
 pub fn lower_program<'s>(
     module: &Module<'_>,

@@ -6,7 +6,8 @@ use tenon_graph_dialect::{DimExpr, TensorType};
 use tenon_ir::{Attribute, Module, Op, Value};
 use tenon_runtime::LaunchPlan;
 use tenon_runtime::plan::{
-    Argument, Buffer, Copy, Expr, Launch, MemoryKind, Memset, Operation, Place, ReadExtent, Step, TensorSlot,
+    Argument, Buffer, Conditional, Copy, Expr, Launch, Loop, MemoryKind, Memset, Operation, Place, ReadExtent, Step,
+    TensorSlot,
 };
 
 use crate::expand::KernelInfo;
@@ -200,10 +201,39 @@ impl Reader<'_> {
                 }
                 self.step(op, Operation::ReadExtent(read));
             }
+            "hw.if" => {
+                let predicate = self.predicate(op)?;
+                let (then, otherwise) = (self.body(op, 0)?, self.body(op, 1)?);
+                self.step(op, Operation::If(Conditional { predicate, then, otherwise }));
+            }
+            "hw.while" => {
+                let predicate = self.predicate(op)?;
+                let limit = op.attribute("limit").map(|_| number(op, "limit")).transpose()?;
+                let body = self.body(op, 0)?;
+                self.step(op, Operation::While(Loop { predicate, body, limit }));
+            }
             "hw.output" | "hw.return" => {}
             _ => return Err(wrong(op, "it cannot stand in a program")),
         }
         Ok(())
+    }
+
+    fn predicate(&self, op: Op<'_>) -> Result<Place, ProgramError> {
+        let value = op.operand(0).ok_or_else(|| wrong(op, "it has no predicate"))?;
+        self.place(op, value)
+    }
+
+    /// The steps of a conditional's body.
+    fn body(&mut self, op: Op<'_>, region: usize) -> Result<Vec<Step>, ProgramError> {
+        let block = op.region_block(region).ok_or_else(|| wrong(op, "it has no body"))?;
+        let outer = std::mem::take(&mut self.plan.steps);
+        let result = block.ops().into_iter().try_for_each(|inner| match inner.name().as_str() {
+            // What is declared has a lifetime over the program's own steps.
+            "hw.launch" | "hw.copy" | "hw.memset" | "hw.view" | "hw.if" | "hw.while" => self.op(inner),
+            _ => Err(wrong(inner, "it cannot stand in a conditional")),
+        });
+        let body = std::mem::replace(&mut self.plan.steps, outer);
+        result.map(|()| body)
     }
 
     fn step(&mut self, op: Op<'_>, operation: Operation) {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tenon_flow_dialect::Flow;
 use tenon_graph_dialect::operators::{Constant, SetDimensionSize};
 use tenon_graph_dialect::{OperatorKind, TensorType};
 use tenon_ir::{Location, Module, Op, Value};
@@ -52,6 +53,10 @@ pub(super) enum StepOutline<'m> {
     Copy { source: ValueId, target: ValueId },
     /// An extent read from the value that holds it.
     ReadExtent { name: String, capacity: u64, source: ValueId, location: Location<'m> },
+    /// One of two lists of steps, by a truth value.
+    If { op: Op<'m>, predicate: ValueId, then: Vec<StepOutline<'m>>, otherwise: Vec<StepOutline<'m>> },
+    /// Steps that run as long as a truth value holds.
+    While { op: Op<'m>, predicate: ValueId, body: Vec<StepOutline<'m>>, limit: Option<u64> },
 }
 
 /// A function as steps over values.
@@ -79,13 +84,16 @@ pub(super) fn bytes_of(ty: &TensorType) -> Option<u64> {
 /// A literal by what it holds.
 type Content = (DType, Vec<usize>, Vec<u8>);
 
-struct Reader<'m> {
-    outline: Outline<'m>,
-    by_key: HashMap<usize, ValueId>,
+pub(super) struct Reader<'m> {
+    pub(super) outline: Outline<'m>,
+    pub(super) by_key: HashMap<usize, ValueId>,
     parameters: HashMap<String, ValueId>,
     literals: HashMap<Content, ValueId>,
     /// Names of all parameters of the module, used or not.
     declared: HashSet<String>,
+    /// Steps of the bodies of conditionals that are being read, the innermost last. They count as the conditional, which is the next
+    /// step of the outline.
+    pub(super) bodies: Vec<Vec<StepOutline<'m>>>,
 }
 
 impl<'m> Outline<'m> {
@@ -115,8 +123,14 @@ impl<'m> Outline<'m> {
             constants: Vec::new(),
             location: main.location(),
         };
-        let mut reader =
-            Reader { outline, by_key: HashMap::new(), parameters: HashMap::new(), literals: HashMap::new(), declared };
+        let mut reader = Reader {
+            outline,
+            by_key: HashMap::new(),
+            parameters: HashMap::new(),
+            literals: HashMap::new(),
+            declared,
+            bodies: Vec::new(),
+        };
         let arguments = block.arguments();
         for (argument, name) in arguments.iter().zip(names(main, "arg_attrs", "input", arguments.len())?) {
             let id = reader.value(*argument, Origin::Input, main.location())?;
@@ -162,7 +176,7 @@ impl<'m> Outline<'m> {
     }
 }
 
-fn wrong(op: Op<'_>, message: impl Into<String>) -> ProgramError {
+pub(super) fn wrong(op: Op<'_>, message: impl Into<String>) -> ProgramError {
     ProgramError::Structure { nodes: op.location().names(), message: message.into() }
 }
 
@@ -180,7 +194,7 @@ fn names(function: Op<'_>, attribute: &str, kind: &'static str, count: usize) ->
 }
 
 impl<'m> Reader<'m> {
-    fn add(&mut self, ty: TensorType, origin: Origin, location: Location<'m>) -> ValueId {
+    pub(super) fn add(&mut self, ty: TensorType, origin: Origin, location: Location<'m>) -> ValueId {
         self.outline.values.push(ValueOutline { ty, origin, location });
         self.outline.values.len() - 1
     }
@@ -200,13 +214,16 @@ impl<'m> Reader<'m> {
         Ok(id)
     }
 
-    fn operand(&self, op: Op<'m>, value: Value<'m>) -> Result<ValueId, ProgramError> {
+    pub(super) fn operand(&self, op: Op<'m>, value: Value<'m>) -> Result<ValueId, ProgramError> {
         self.by_key.get(&value.key()).copied().ok_or_else(|| wrong(op, "an operand is no value of `@main`"))
     }
 
-    fn op(&mut self, op: Op<'m>) -> Result<(), ProgramError> {
+    pub(super) fn op(&mut self, op: Op<'m>) -> Result<(), ProgramError> {
         if op.is("graph.kernel") {
             return self.kernel(op);
+        }
+        if let Some(flow) = Flow::read(op) {
+            return self.flow(flow.map_err(|error| wrong(op, error.to_string()))?);
         }
         let result = op.result(0).ok_or_else(|| wrong(op, format!("`{}` cannot stand in `@main`", op.name())))?;
         if op.is("graph.get_parameter") {
@@ -254,6 +271,9 @@ impl<'m> Reader<'m> {
 
     /// The extent is read; the result is the beginning of the operand's memory.
     fn set_dimension_size(&mut self, op: Op<'m>, result: Value<'m>) -> Result<(), ProgramError> {
+        if !self.bodies.is_empty() {
+            return Err(wrong(op, "an extent that is computed inside a conditional step"));
+        }
         let [input, size] = op.operands()[..] else { return Err(wrong(op, "it must have two operands")) };
         let (input, size) = (self.operand(op, input)?, self.operand(op, size)?);
         let root = self.outline.root(input);
@@ -287,13 +307,20 @@ impl<'m> Reader<'m> {
     }
 
     /// Memory for a value that the next step writes.
-    fn computed(&mut self, bytes: u64, output: Option<usize>) -> usize {
+    pub(super) fn computed(&mut self, bytes: u64, output: Option<usize>) -> usize {
         let step = self.outline.steps.len();
         self.outline.computed.push(Computed { value: 0, bytes, first: step, last: step, output });
         self.outline.computed.len() - 1
     }
 
-    fn used(&mut self, value: ValueId) {
+    pub(super) fn step(&mut self, step: StepOutline<'m>) {
+        match self.bodies.last_mut() {
+            Some(body) => body.push(step),
+            None => self.outline.steps.push(step),
+        }
+    }
+
+    pub(super) fn used(&mut self, value: ValueId) {
         let step = self.outline.steps.len();
         if let Origin::Step(index) = self.outline.values[self.outline.root(value)].origin {
             self.outline.computed[index].last = step;
@@ -314,7 +341,7 @@ impl<'m> Reader<'m> {
             return Ok(());
         }
         operands.iter().for_each(|id| self.used(*id));
-        self.outline.steps.push(StepOutline::Launch { kernel: op, operands, results });
+        self.step(StepOutline::Launch { kernel: op, operands, results });
         Ok(())
     }
 
@@ -340,7 +367,7 @@ impl<'m> Reader<'m> {
         self.outline.computed[computed].value = target;
         if bytes > 0 {
             self.used(id);
-            self.outline.steps.push(StepOutline::Copy { source: id, target });
+            self.step(StepOutline::Copy { source: id, target });
         }
         self.outline.outputs.push((name, target));
         Ok(())

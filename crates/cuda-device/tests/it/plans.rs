@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tenon_cuda_device::CudaDevice;
 use tenon_runtime::plan::{
-    Argument, Buffer, Copy, EventMark, Expr, Launch, MemoryKind, Memset, Operation, Place, Step, TensorSlot,
+    Argument, Buffer, Conditional, Copy, EventMark, Expr, Launch, MemoryKind, Memset, Operation, Place, Step,
+    TensorSlot,
 };
 use tenon_runtime::*;
 use tenon_tensor::{DType, Tensor};
@@ -163,4 +164,20 @@ pub fn open() -> Arc<CudaDevice> {
 #[test]
 fn the_simulator_agrees_with_what_is_expected() {
     run_and_check(Arc::new(SimulatorDevice::default()), 128).unwrap();
+}
+
+#[test]
+fn conditionals_are_refused_before_anything_runs() {
+    fn run() {
+        let mut plan = plan(128);
+        let body = vec![plan.steps.remove(0)];
+        let choice = Conditional { predicate: Place::Input(0), then: body, otherwise: Vec::new() };
+        plan.steps.insert(0, Step::new(Operation::If(choice)));
+        let error = Instance::new(open(), executable(plan, PTX)).err().unwrap();
+        assert_eq!(error.code(), "E0722");
+        assert!(error.to_string().contains("conditional steps"), "{error}");
+    }
+    let name = "plans::conditionals_are_refused_before_anything_runs";
+    let Some(log) = crate::child::with_driver(name, "", run) else { return };
+    assert_eq!((log.count("cuMemAlloc_v2"), log.count("cuModuleLoadDataEx")), (0, 0));
 }

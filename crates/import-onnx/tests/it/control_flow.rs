@@ -26,10 +26,8 @@ fn recurrent_layers_are_right() {
 /// The code and message with which a model is refused when its input `x` has a shape.
 fn import_refusal(graph: GraphProto, shape: &[u64]) -> (&'static str, String) {
     let session = Session::new();
-    let options = ImportOptions {
-        shapes: Some(BTreeMap::from([("x".to_owned(), shape.to_vec())])),
-        ..ImportOptions::default()
-    };
+    let options =
+        ImportOptions { shapes: Some(BTreeMap::from([("x".to_owned(), shape.to_vec())])), ..ImportOptions::default() };
     let error = import_loaded(&session, &read(&model(graph)).unwrap(), "m.onnx", &options).err().unwrap();
     (error.code(), error.to_string())
 }

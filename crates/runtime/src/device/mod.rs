@@ -97,6 +97,11 @@ pub trait Device: Send + Sync {
         Ok(())
     }
 
+    /// Whether it executes conditional steps, whose predicates lie in its memory.
+    fn runs_conditionals(&self) -> bool {
+        false
+    }
+
     /// Loads the text of a PTX module.
     fn load_module(&self, ptx: &str) -> Result<ModuleHandle, DeviceError>;
 

@@ -120,6 +120,10 @@ impl Device for SimulatorDevice {
         Placement::Separate
     }
 
+    fn runs_conditionals(&self) -> bool {
+        true
+    }
+
     fn load_module(&self, ptx: &str) -> Result<ModuleHandle, DeviceError> {
         let module = Arc::new(Module::parse(ptx)?);
         let mut state = self.lock();

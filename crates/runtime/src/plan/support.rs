@@ -1,10 +1,10 @@
 //! What of a valid plan this runtime executes.
 
-use crate::plan::{Argument, LaunchPlan, Operation, PlanError};
+use crate::plan::{Argument, LaunchPlan, Operation, PlanError, Step};
 
 impl LaunchPlan {
-    /// Refuses, by name, what the executor does not run: weights with extents, streams, conditionals, host calls, states, clusters
-    /// and tensor maps. Whether there is pinned memory, the device says.
+    /// Refuses, by name, what the executor does not run: weights with extents, streams, host calls, states, clusters, tensor maps, and
+    /// extents that are read inside conditionals. Whether there is pinned memory, the device says.
     pub fn check_supported(&self) -> Result<(), PlanError> {
         if let Some(slot) = self.parameters.iter().find(|slot| slot.extents.is_some()) {
             return Err(PlanError::unsupported(format!("parameter `{}`", slot.name), "`extents` of a parameter"));
@@ -14,26 +14,39 @@ impl LaunchPlan {
         }
         for (index, step) in self.steps.iter().enumerate() {
             let place = format!("step {index}");
-            if step.stream != 0 {
-                return Err(PlanError::unsupported(place, format!("stream {}", step.stream)));
+            if step.stream == 0 && matches!(step.operation, Operation::ReadExtent(_)) {
+                continue;
             }
-            match &step.operation {
-                Operation::Copy(_)
-                | Operation::Memset(_)
-                | Operation::Event(_)
-                | Operation::Wait(_)
-                | Operation::ReadExtent(_) => {}
-                Operation::Launch(launch) => {
-                    if launch.cluster.is_some() {
-                        return Err(PlanError::unsupported(place, "`cluster`"));
-                    }
-                    if launch.arguments.iter().any(|argument| matches!(argument, Argument::TensorMap(_))) {
-                        return Err(PlanError::unsupported(place, "the argument `tensor_map`"));
-                    }
-                }
-                other => return Err(PlanError::unsupported(place, format!("`{}`", other.name()))),
-            }
+            check_step(&place, step)?;
         }
         Ok(())
+    }
+
+    /// Whether some step is a conditional, which not every device executes.
+    pub fn has_conditionals(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.operation, Operation::If(_) | Operation::While(_)))
+    }
+}
+
+/// Checks a step; those inside conditionals count as the outermost one.
+fn check_step(place: &str, step: &Step) -> Result<(), PlanError> {
+    let refuse = |what: String| Err(PlanError::unsupported(place.to_owned(), what));
+    if step.stream != 0 {
+        return refuse(format!("stream {}", step.stream));
+    }
+    match &step.operation {
+        Operation::Copy(_) | Operation::Memset(_) | Operation::Event(_) | Operation::Wait(_) => Ok(()),
+        Operation::Launch(launch) if launch.cluster.is_some() => refuse("`cluster`".to_owned()),
+        Operation::Launch(launch) => {
+            match launch.arguments.iter().any(|argument| matches!(argument, Argument::TensorMap(_))) {
+                true => refuse("the argument `tensor_map`".to_owned()),
+                false => Ok(()),
+            }
+        }
+        Operation::If(conditional) => {
+            conditional.then.iter().chain(&conditional.otherwise).try_for_each(|step| check_step(place, step))
+        }
+        Operation::While(repeat) => repeat.body.iter().try_for_each(|step| check_step(place, step)),
+        other => refuse(format!("`{}`", other.name())),
     }
 }

@@ -219,10 +219,12 @@ fn what_the_executor_lacks_is_refused_by_name() {
     };
     let place = Place::Input(0);
     let push = |operation: Operation| refused(&move |plan| plan.steps.push(Step::new(operation.clone())));
-    assert!(push(Operation::If(Conditional { predicate: place, then: vec![], otherwise: vec![] })).contains("`if`"));
-    assert!(push(Operation::While(Loop { predicate: place, body: vec![], limit: None })).contains("`while`"));
-    let call = HostCall { callee: "f".into(), reads: vec![], writes: vec![] };
-    assert!(push(Operation::HostCall(call)).contains("`host_call`"));
+    let call = Operation::HostCall(HostCall { callee: "f".into(), reads: vec![], writes: vec![] });
+    assert!(push(call.clone()).contains("`host_call`"));
+    let body = || vec![Step::new(call.clone())];
+    let choice = Conditional { predicate: place, then: vec![], otherwise: body() };
+    assert!(push(Operation::If(choice)).contains("`host_call`"));
+    assert!(push(Operation::While(Loop { predicate: place, body: body(), limit: None })).contains("`host_call`"));
     assert!(refused(&|plan| plan.states.push(TensorSlot::new("s", DType::F32, &[1]))).contains("`states`"));
     assert!(refused(&|plan| plan.steps[1].stream = 1).contains("stream 1"));
     assert!(refused(&|plan| launch_of(plan, 0).cluster = Some([2, 1, 1])).contains("`cluster`"));

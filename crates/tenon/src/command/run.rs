@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 use tenon_ir::Session;
-use tenon_runtime::{Counters, Instance, LaunchPlan, RunResult, SimulatorOptions};
+use tenon_runtime::{Counters, Instance, LaunchPlan, RunResult, SimulatorOptions, StepReport};
 use tenon_tensor::{Tensor, read_npy_as, write_npy};
 
 use super::arguments::ModelArguments;
@@ -218,13 +218,18 @@ pub(super) fn write_outputs(result: &RunResult, folder: Option<&Path>) -> Result
 
 pub(super) fn total(result: &RunResult) -> Counters {
     let mut total = Counters::default();
-    result.steps.iter().filter_map(|step| step.counters.as_ref()).for_each(|counters| total.add(counters));
+    result
+        .steps
+        .iter()
+        .flat_map(StepReport::walk)
+        .filter_map(|step| step.counters.as_ref())
+        .for_each(|counters| total.add(counters));
     total
 }
 
 pub(super) fn by_kernel(result: &RunResult) -> Vec<KernelRow> {
     let mut rows: Vec<KernelRow> = Vec::new();
-    for step in &result.steps {
+    for step in result.steps.iter().flat_map(StepReport::walk) {
         let (Some(entry), Some(counters)) = (&step.entry, &step.counters) else { continue };
         let index = rows.iter().position(|row| row.kernel == *entry).unwrap_or_else(|| {
             rows.push(KernelRow {
