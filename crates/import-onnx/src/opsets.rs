@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::error::{ImportError, quoted};
 use crate::proto::OperatorSetIdProto;
 
-/// Oldest version of ONNX's own operator set that is read.
-pub const OLDEST_OPSET: i64 = 7;
+/// Oldest version of ONNX's own operator set that is read. An operator is, in a set older than 7, if it has not changed until then.
+pub const OLDEST_OPSET: i64 = 1;
 /// Newest version of ONNX's own operator set that is read: that of onnx 1.23.
 pub const NEWEST_OPSET: i64 = 28;
 

@@ -67,7 +67,26 @@ impl<'m> Emission<'_, 'm> {
                     index = otherwise.end + types.len();
                     continue;
                 }
-                Node::Result => self.values[index],
+                Node::Loop { count, start, body, next } => {
+                    let (count, start) = (self.value(*count)?, self.value(*start)?);
+                    let int = context.i32_type();
+                    let number =
+                        |n| at.op("arith.constant").attribute("value", context.integer(n, int)).results(&[int]).value();
+                    let carried = mlir_type(at, self.function.nodes[body.start].1);
+                    let operands = [number(0)?, count, number(1)?, start];
+                    let op = at.op("scf.for").operands(&operands).results(&[carried]).regions(1).build()?;
+                    let missing = || IrError::Build { name: "scf.for".to_owned(), diagnostics: Vec::new() };
+                    let arguments = [(int, at.location()), (carried, at.location())];
+                    let block = op.region(0).ok_or_else(missing)?.append_block(&arguments)?;
+                    self.values[body.start] = block.arguments().get(1).copied();
+                    let inside = at.in_block(block);
+                    self.run(inside, body.start + 1..body.end)?;
+                    inside.op("scf.yield").operands(&[self.value(*next)?]).build()?;
+                    self.values[body.end] = op.result(0);
+                    index = body.end + 1;
+                    continue;
+                }
+                Node::Result | Node::Carried => self.values[index],
             };
             self.values[index] = made;
             index += 1;
@@ -96,6 +115,12 @@ impl<'m> Emission<'_, 'm> {
             Code::IntAdd => ("arith.addi", 2),
             Code::IntSub => ("arith.subi", 2),
             Code::IntMul => ("arith.muli", 2),
+            Code::IntMulHigh => {
+                let operands = [self.value(ids[0])?, self.value(ids[1])?];
+                let op = at.op("arith.mului_extended").operands(&operands).results(&[result, result]).build()?;
+                let missing = || IrError::Build { name: "arith.mului_extended".to_owned(), diagnostics: Vec::new() };
+                return op.result(1).ok_or_else(missing);
+            }
             Code::IntRemainder => ("arith.remui", 2),
             Code::And => ("arith.andi", 2),
             Code::Or => ("arith.ori", 2),
@@ -106,11 +131,12 @@ impl<'m> Emission<'_, 'm> {
             Code::Widen => ("arith.extui", 1),
             Code::Narrow => ("arith.trunci", 1),
             Code::Select => ("arith.select", 3),
-            // The predicates of `arith.cmpf` and `arith.cmpi`: olt, ole, oeq; slt, eq.
+            // The predicates of `arith.cmpf` and `arith.cmpi`: olt, ole, oeq; slt, ult, eq.
             Code::Less => return compare("arith.cmpf", 4, 2),
             Code::LessEqual => return compare("arith.cmpf", 5, 2),
             Code::Equal => return compare("arith.cmpf", 1, 2),
             Code::IntLess => return compare("arith.cmpi", 2, 2),
+            Code::IntBelow => return compare("arith.cmpi", 6, 2),
             Code::IntEqual => return compare("arith.cmpi", 0, 2),
         };
         let operands = ids[..count].iter().map(|id| self.value(*id)).collect::<Result<Vec<_>, _>>()?;

@@ -2,6 +2,10 @@
 
 use super::exponential::exp_scaled;
 use super::expression::{F, Graph};
+use super::table::Definition;
+
+/// The functions of this file, with their bounds.
+pub(super) const FUNCTIONS: [Definition; 1] = [Definition::one("math.erf", 2.0, erf)];
 
 /// `erf x / x − 1` by `x²`, for `|x| ≤ 0.9`.
 const NEAR: [f32; 8] = [

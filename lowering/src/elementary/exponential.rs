@@ -4,6 +4,14 @@
 //! exponential of the remainder, powers of two scale it.
 
 use super::expression::{F, Graph, I};
+use super::table::Definition;
+
+/// The functions of this file, with their bounds.
+pub(super) const FUNCTIONS: [Definition; 3] = [
+    Definition::one("math.exp", 1.0, exp),
+    Definition::one("math.exp2", 1.0, exp2),
+    Definition::one("math.expm1", 2.0, expm1),
+];
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// ln 2 in two parts; the first has 16 bits, so that small multiples of it are exact.

@@ -39,6 +39,8 @@ pub(super) enum Code {
     IntAdd,
     IntSub,
     IntMul,
+    /// The upper half of the product of two i64, both without a sign.
+    IntMulHigh,
     /// Without a sign.
     IntRemainder,
     And,
@@ -51,6 +53,8 @@ pub(super) enum Code {
     ShiftRightZero,
     /// Signed.
     IntLess,
+    /// Without a sign.
+    IntBelow,
     IntEqual,
     /// An i32 as i64 with zeros above.
     Widen,
@@ -76,7 +80,16 @@ pub(super) enum Node {
         otherwise: Range<Id>,
         yields: [Vec<Id>; 2],
     },
-    /// A result of the branch before it.
+    /// `count` times over: the value that is carried, at first `start`, becomes `next`.
+    Loop {
+        count: Id,
+        start: Id,
+        body: Range<Id>,
+        next: Id,
+    },
+    /// What a loop carries, the first step of its body.
+    Carried,
+    /// A result of the branch or loop before it.
     Result,
 }
 
@@ -187,12 +200,12 @@ impl Graph {
     }
 
     /// `condition ? then() : otherwise()`, only one of which is run.
-    pub(super) fn branch<'g>(
+    pub(super) fn branch<'g, T: Yields<'g>>(
         &'g self,
         condition: B<'g>,
-        then: impl FnOnce() -> (F<'g>, I<'g>),
-        otherwise: impl FnOnce() -> (F<'g>, I<'g>),
-    ) -> (F<'g>, I<'g>) {
+        then: impl FnOnce() -> T,
+        otherwise: impl FnOnce() -> T,
+    ) -> T {
         let at = self.nodes.borrow().len();
         let empty = Node::Branch { condition: condition.id, then: 0..0, otherwise: 0..0, yields: [vec![], vec![]] };
         self.nodes.borrow_mut().push((empty, Ty::Bool));
@@ -200,10 +213,21 @@ impl Graph {
         let middle = self.nodes.borrow().len();
         let second = otherwise();
         let end = self.nodes.borrow().len();
-        let yields = [vec![first.0.id, first.1.id], vec![second.0.id, second.1.id]];
+        let yields = [first.ids(), second.ids()];
         self.nodes.borrow_mut()[at].0 =
             Node::Branch { condition: condition.id, then: at + 1..middle, otherwise: middle..end, yields };
-        (self.push(Node::Result), self.push(Node::Result))
+        T::results(self)
+    }
+
+    /// `body` applied to `start`, then to its own result, `count` times in all.
+    pub(super) fn repeat<'g>(&'g self, count: I<'g>, start: L<'g>, body: impl FnOnce(L<'g>) -> L<'g>) -> L<'g> {
+        let at = self.nodes.borrow().len();
+        self.nodes.borrow_mut().push((Node::Carried, Ty::Bool));
+        let next = body(self.push(Node::Carried));
+        let end = self.nodes.borrow().len();
+        self.nodes.borrow_mut()[at].0 =
+            Node::Loop { count: count.id, start: start.id, body: at + 1..end, next: next.id };
+        self.push(Node::Result)
     }
 
     /// `c[0] + x (c[1] + x (c[2] + …))`, each step fused.
@@ -224,6 +248,31 @@ impl Graph {
             sum = sum.fma(x, *c);
         }
         sum
+    }
+}
+
+/// Values that a branch gives.
+pub(super) trait Yields<'g> {
+    fn ids(&self) -> Vec<Id>;
+    /// The branch's results, in the order of [`Self::ids`].
+    fn results(graph: &'g Graph) -> Self;
+}
+
+impl<'g, S: Data<'g>, T: Data<'g>> Yields<'g> for (S, T) {
+    fn ids(&self) -> Vec<Id> {
+        vec![self.0.id(), self.1.id()]
+    }
+    fn results(graph: &'g Graph) -> Self {
+        (graph.push(Node::Result), graph.push(Node::Result))
+    }
+}
+
+impl<'g, S: Data<'g>, T: Data<'g>, U: Data<'g>> Yields<'g> for (S, T, U) {
+    fn ids(&self) -> Vec<Id> {
+        vec![self.0.id(), self.1.id(), self.2.id()]
+    }
+    fn results(graph: &'g Graph) -> Self {
+        (graph.push(Node::Result), graph.push(Node::Result), graph.push(Node::Result))
     }
 }
 
@@ -400,6 +449,11 @@ impl<'g> L<'g> {
         self.long(Code::IntMul, other)
     }
 
+    /// The upper half of the product, both without a sign.
+    pub(super) fn times_high(self, other: L<'g>) -> L<'g> {
+        self.long(Code::IntMulHigh, other)
+    }
+
     /// The remainder by a number other than zero, both without a sign.
     pub(super) fn remainder(self, other: L<'g>) -> L<'g> {
         self.long(Code::IntRemainder, other)
@@ -435,6 +489,27 @@ impl<'g> L<'g> {
 
     pub(super) fn and(self, other: L<'g>) -> L<'g> {
         self.long(Code::And, other)
+    }
+
+    pub(super) fn xor(self, other: L<'g>) -> L<'g> {
+        self.long(Code::Xor, other)
+    }
+
+    pub(super) fn shift_right_zero_by(self, count: L<'g>) -> L<'g> {
+        self.long(Code::ShiftRightZero, count)
+    }
+
+    pub(super) fn int_less(self, other: i64) -> B<'g> {
+        self.graph.op(Code::IntLess, &[self.id, self.graph.l(other).id])
+    }
+
+    /// Less, both without a sign.
+    pub(super) fn below(self, other: L<'g>) -> B<'g> {
+        self.graph.op(Code::IntBelow, &[self.id, other.id])
+    }
+
+    pub(super) fn int_equal(self, other: i64) -> B<'g> {
+        self.graph.op(Code::IntEqual, &[self.id, self.graph.l(other).id])
     }
 
     pub(super) fn as_double(self) -> D<'g> {

@@ -35,7 +35,18 @@ fn run(function: &Function, range: std::ops::Range<usize>, arguments: &[u64], va
                 at = otherwise.end + list.len();
                 continue;
             }
-            Node::Result => values[at],
+            Node::Loop { count, start, body, next } => {
+                let mut carried = values[*start];
+                for _ in 0..(values[*count] as u32 as i32).max(0) {
+                    values[body.start] = carried;
+                    run(function, body.start + 1..body.end, arguments, values);
+                    carried = values[*next];
+                }
+                values[body.end] = carried;
+                at = body.end + 1;
+                continue;
+            }
+            Node::Result | Node::Carried => values[at],
         };
         debug_assert!(*ty != Ty::Bool || values[at] <= 1);
         at += 1;
@@ -88,6 +99,7 @@ fn integer_operation(code: Code, operands: Ty, result: Ty, v: [u64; 3]) -> u64 {
         Code::IntAdd => fit(v[0].wrapping_add(v[1])),
         Code::IntSub => fit(v[0].wrapping_sub(v[1])),
         Code::IntMul => fit(v[0].wrapping_mul(v[1])),
+        Code::IntMulHigh => ((u128::from(v[0]) * u128::from(v[1])) >> 64) as u64,
         Code::IntRemainder => v[0] % v[1],
         Code::And => v[0] & v[1],
         Code::Or => v[0] | v[1],
@@ -98,6 +110,7 @@ fn integer_operation(code: Code, operands: Ty, result: Ty, v: [u64; 3]) -> u64 {
         Code::ShiftRightZero => v[0].wrapping_shr(v[1] as u32),
         Code::IntLess if wide => u64::from(signed < v[1] as i64),
         Code::IntLess => u64::from(int(0) < int(1)),
+        Code::IntBelow => u64::from(v[0] < v[1]),
         Code::IntEqual => u64::from(v[0] == v[1]),
         Code::Select if v[0] != 0 => v[1],
         Code::Select => v[2],

@@ -3,6 +3,17 @@
 use super::exponential::exp_scaled;
 use super::expression::{F, Graph};
 use super::logarithm::{log, log1p};
+use super::table::Definition;
+
+/// The functions of this file, with their bounds.
+pub(super) const FUNCTIONS: [Definition; 6] = [
+    Definition::one("math.acosh", 2.5, acosh),
+    Definition::one("math.asinh", 3.0, asinh),
+    Definition::one("math.atanh", 3.0, atanh),
+    Definition::one("math.cosh", 2.0, cosh),
+    Definition::one("math.sinh", 2.0, sinh),
+    Definition::one("math.tanh", 2.0, tanh),
+];
 
 /// `(tanh x − x) / x³` by `x²`, for `|x| ≤ 0.65`.
 const TANH: [f32; 6] = [-3.333_332_8e-1, 1.333_311e-1, -5.393_485e-2, 2.163_675_4e-2, -8.023_214e-3, 2.005_795_7e-3];

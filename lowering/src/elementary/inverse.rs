@@ -2,6 +2,15 @@
 
 use super::expression::{F, Graph};
 use super::hyperbolic::odd;
+use super::table::Definition;
+
+/// The functions of this file, with their bounds.
+pub(super) const FUNCTIONS: [Definition; 4] = [
+    Definition::one("math.acos", 2.0, acos),
+    Definition::one("math.asin", 2.5, asin),
+    Definition::one("math.atan", 2.0, atan),
+    Definition::two("math.atan2", 2.0, atan2),
+];
 
 const HALF_PI: [f32; 2] = [std::f32::consts::FRAC_PI_2, -4.371_139e-8];
 const PI: [f32; 2] = [std::f32::consts::PI, -8.742_278e-8];

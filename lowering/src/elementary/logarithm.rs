@@ -4,6 +4,15 @@
 
 use super::exponential::power_of_two;
 use super::expression::{F, Graph, I};
+use super::table::Definition;
+
+/// The functions of this file, with their bounds.
+pub(super) const FUNCTIONS: [Definition; 4] = [
+    Definition::one("math.log", 1.0, log),
+    Definition::one("math.log10", 2.0, log10),
+    Definition::one("math.log1p", 2.0, log1p),
+    Definition::one("math.log2", 2.0, log2),
+];
 
 /// ln 2 in two parts; the first has 16 bits, so that its multiples by exponents are exact.
 pub(super) const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];

@@ -1,8 +1,8 @@
 //! Elementary functions of Tenon's own: what operations without an instruction become.
 //!
 //! No library of the device's vendor is linked. Each function is written once as data and read twice: on the host, where its error is
-//! measured over the whole range of f32, and into MLIR. Values of f16 and bf16 are computed in f32 and rounded once. Some functions exist
-//! in f64 too ([`double`]).
+//! measured over the whole range of its type, and into MLIR. Functions exist in f32 and in f64 ([`double`]); values of f16 and bf16 are
+//! computed in f32 and rounded once. Bounds of all are in [`Elementary::bounds`] and `docs/elementary-functions.md`.
 
 mod double;
 mod emit;
@@ -15,73 +15,79 @@ mod inverse;
 mod logarithm;
 mod power;
 mod remainder;
+mod table;
 mod trigonometric;
 
 use std::sync::LazyLock;
 
-use tenon_ir::{Builder, IrError, Module, Op, Value};
+use tenon_ir::{Builder, IrError, Module, Op};
 use tenon_tensor::DType;
 
-use expression::{F, Function, Graph};
+use expression::Function;
+use table::Definition;
 
-/// A function with its operation and its bound.
+/// A function with its operation and its bounds.
 pub struct Elementary {
     /// Name of the operation.
     pub operation: &'static str,
     /// Number of arguments.
     pub arity: usize,
-    /// The greatest error of the f32 function, in units in the last place of the correctly rounded result, over all arguments.
-    pub max_ulp: f64,
-    function: Function,
-    /// The f64 function, with its greatest error over the arguments tried.
-    double: Option<(f64, Function)>,
+    /// The greatest errors.
+    pub bounds: Bounds,
+    single: Function,
+    double: Function,
 }
 
-/// How a function of one or two arguments is made.
-enum Maker {
-    One(for<'g> fn(&'g Graph, F<'g>) -> F<'g>),
-    Two(for<'g> fn(&'g Graph, F<'g>, F<'g>) -> F<'g>),
+/// The greatest error of a function over all arguments, in each element type: units in the last place between what it gives and the exact
+/// value. 0.5 is correct rounding.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    /// In f32.
+    pub f32: f64,
+    /// In f64.
+    pub f64: f64,
+    /// In f16.
+    pub f16: f64,
+    /// In bf16.
+    pub bf16: f64,
 }
 
-/// Every function: its operation, its bound, how it is made.
-const TABLE: [(&str, f64, Maker); 25] = [
-    ("arith.remf", 0.0, Maker::Two(remainder::remf)),
-    ("math.acos", 2.0, Maker::One(inverse::acos)),
-    ("math.acosh", 2.5, Maker::One(hyperbolic::acosh)),
-    ("math.asin", 2.5, Maker::One(inverse::asin)),
-    ("math.asinh", 3.0, Maker::One(hyperbolic::asinh)),
-    ("math.atan", 2.0, Maker::One(inverse::atan)),
-    ("math.atan2", 2.0, Maker::Two(inverse::atan2)),
-    ("math.atanh", 3.0, Maker::One(hyperbolic::atanh)),
-    ("math.cbrt", 1.0, Maker::One(power::cbrt)),
-    ("math.cos", 3.0, Maker::One(trigonometric::cos)),
-    ("math.cosh", 2.0, Maker::One(hyperbolic::cosh)),
-    ("math.erf", 2.0, Maker::One(error_function::erf)),
-    ("math.exp", 1.0, Maker::One(exponential::exp)),
-    ("math.exp2", 1.0, Maker::One(exponential::exp2)),
-    ("math.expm1", 2.0, Maker::One(exponential::expm1)),
-    ("math.log", 1.0, Maker::One(logarithm::log)),
-    ("math.log10", 2.0, Maker::One(logarithm::log10)),
-    ("math.log1p", 2.0, Maker::One(logarithm::log1p)),
-    ("math.log2", 2.0, Maker::One(logarithm::log2)),
-    ("math.powf", 2.0, Maker::Two(power::powf)),
-    ("math.rsqrt", 2.0, Maker::One(power::rsqrt)),
-    ("math.sin", 3.0, Maker::One(trigonometric::sin)),
-    ("math.sinh", 2.0, Maker::One(hyperbolic::sinh)),
-    ("math.tan", 4.0, Maker::One(trigonometric::tan)),
-    ("math.tanh", 2.0, Maker::One(hyperbolic::tanh)),
-];
+impl Bounds {
+    /// f16 and bf16 round the value of f32, whose last place is 2^-13 and 2^-16 of theirs, or less.
+    fn of(single: f64, double: f64) -> Self {
+        let rounded = |places: i32| if single == 0.0 { 0.0 } else { 0.5 + single / 2f64.powi(places) };
+        Bounds { f32: single, f64: double, f16: rounded(13), bf16: rounded(16) }
+    }
+}
+
+/// Every function of f32.
+fn definitions() -> impl Iterator<Item = Definition> {
+    let exponentials = exponential::FUNCTIONS.into_iter().chain(logarithm::FUNCTIONS).chain(power::FUNCTIONS);
+    let circular = trigonometric::FUNCTIONS.into_iter().chain(inverse::FUNCTIONS).chain(hyperbolic::FUNCTIONS);
+    exponentials.chain(circular).chain(error_function::FUNCTIONS).chain(remainder::FUNCTIONS)
+}
 
 static FUNCTIONS: LazyLock<Vec<Elementary>> = LazyLock::new(|| {
-    let all = TABLE.into_iter().map(|(operation, max_ulp, maker)| {
-        let (arity, function) = match maker {
-            Maker::One(make) => (1, Graph::function(1, |g, x| make(g, x[0]))),
-            Maker::Two(make) => (2, Graph::function(2, |g, x| make(g, x[0], x[1]))),
-        };
-        Elementary { operation, arity, max_ulp, function, double: double::of(operation) }
-    });
-    all.collect()
+    let mut all: Vec<Elementary> = definitions()
+        .filter_map(|single| {
+            let double = double::definitions().find(|double| double.operation == single.operation)?;
+            Some(Elementary {
+                operation: single.operation,
+                arity: single.arity(),
+                bounds: Bounds::of(single.max_ulp, double.max_ulp),
+                single: single.function(),
+                double: double.function(),
+            })
+        })
+        .collect();
+    all.sort_by_key(|function| function.operation);
+    all
 });
+
+/// Bounds of the operators that are made of elementary functions and instructions, in f32 and f64, by the function's name in the
+/// graph dialect: the remainder moved to the divisor's side, `1/x`, `1/√x`, `1/(1 + e⁻ˣ)`; and of the square root, an instruction.
+pub const COMPOSED: [(&str, f64, f64); 5] =
+    [("modulo", 0.5, 0.5), ("reciprocal", 0.5, 0.5), ("rsqrt", 1.5, 1.5), ("sigmoid", 2.5, 2.5), ("sqrt", 0.5, 0.5)];
 
 impl Elementary {
     /// Every function, by name.
@@ -97,38 +103,36 @@ impl Elementary {
     /// The value that the device computes, bit for bit (of NaN, some NaN). `arguments` are [`Self::arity`] values.
     pub fn evaluate(&self, arguments: &[f32]) -> f32 {
         let bits: Vec<u64> = arguments.iter().map(|argument| u64::from(argument.to_bits())).collect();
-        f32::from_bits(host::evaluate(&self.function, &bits, &mut Vec::new()) as u32)
+        f32::from_bits(host::evaluate(&self.single, &bits, &mut Vec::new()) as u32)
     }
 
-    /// The same in f64, where the function exists.
-    pub fn evaluate_f64(&self, arguments: &[f64]) -> Option<f64> {
-        let (_, function) = self.double.as_ref()?;
+    /// The same in f64.
+    pub fn evaluate_f64(&self, arguments: &[f64]) -> f64 {
         let bits: Vec<u64> = arguments.iter().map(|argument| argument.to_bits()).collect();
-        Some(f64::from_bits(host::evaluate(function, &bits, &mut Vec::new())))
-    }
-
-    /// The greatest error of the f64 function, in units in the last place, where the function exists.
-    pub fn max_ulp_f64(&self) -> Option<f64> {
-        Some(self.double.as_ref()?.0)
+        f64::from_bits(host::evaluate(&self.double, &bits, &mut Vec::new()))
     }
 
     /// The values for many arguments of a function of one.
     pub fn evaluate_all(&self, arguments: impl IntoIterator<Item = f32>, mut each: impl FnMut(f32, f32)) {
         let mut room = Vec::new();
         for argument in arguments {
-            let bits = host::evaluate(&self.function, &[u64::from(argument.to_bits())], &mut room);
+            let bits = host::evaluate(&self.single, &[u64::from(argument.to_bits())], &mut room);
             each(argument, f32::from_bits(bits as u32));
         }
     }
+}
 
-    fn emit<'m>(&self, at: Builder<'m>, arguments: &[Value<'m>]) -> Result<Value<'m>, IrError> {
-        emit::emit(&self.function, at, arguments)
-    }
-
-    fn emit_f64<'m>(&self, at: Builder<'m>, arguments: &[Value<'m>]) -> Option<Result<Value<'m>, IrError>> {
-        let (_, function) = self.double.as_ref()?;
-        Some(emit::emit(function, at, arguments))
-    }
+/// Bounds by the name of the graph dialect's function, which is that of the operation for all but a few.
+pub fn bounds_of(function: &str) -> Option<Bounds> {
+    let operation = match function {
+        "remainder" => "arith.remf".to_owned(),
+        "power" => "math.powf".to_owned(),
+        other => format!("math.{other}"),
+    };
+    let composed = COMPOSED.iter().find(|(name, ..)| *name == function);
+    composed
+        .map(|(_, single, double)| Bounds::of(*single, *double))
+        .or_else(|| Elementary::of(&operation).map(|elementary| elementary.bounds))
 }
 
 /// An operation that cannot be replaced.
@@ -138,7 +142,7 @@ pub enum ElementaryError {
     #[error(transparent)]
     Ir(#[from] IrError),
     /// The element type has no such function.
-    #[error("`{operation}` on {element}: the function exists for f32, f16 and bf16{}", from(nodes))]
+    #[error("`{operation}` on {element}: the function exists for f16, bf16, f32 and f64{}", from(nodes))]
     Element {
         /// The operation.
         operation: String,
@@ -190,20 +194,17 @@ fn replace_one<'m>(op: Op<'m>, function: &Elementary) -> Result<(), ElementaryEr
     let context = at.context();
     let single = context.f32_type();
     let value = match result.ty().dtype() {
-        Some(DType::F32) => function.emit(at, &op.operands())?,
+        Some(DType::F32) => emit::emit(&function.single, at, &op.operands())?,
         Some(DType::F16 | DType::BF16) => {
             let wide = op
                 .operands()
                 .into_iter()
                 .map(|value| at.op("arith.extf").operands(&[value]).results(&[single]).value())
                 .collect::<Result<Vec<_>, _>>()?;
-            let value = function.emit(at, &wide)?;
+            let value = emit::emit(&function.single, at, &wide)?;
             at.op("arith.truncf").operands(&[value]).results(&[result.ty()]).value()?
         }
-        Some(DType::F64) => match function.emit_f64(at, &op.operands()) {
-            Some(value) => value?,
-            None => return refuse(result.ty().to_string()),
-        },
+        Some(DType::F64) => emit::emit(&function.double, at, &op.operands())?,
         _ => return refuse(result.ty().to_string()),
     };
     op.replace_all_uses(&[value]);

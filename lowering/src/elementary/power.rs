@@ -3,6 +3,14 @@
 use super::exponential::exp_scaled;
 use super::expression::{F, Graph};
 use super::logarithm::LN_2;
+use super::table::Definition;
+
+/// The functions of this file, with their bounds.
+pub(super) const FUNCTIONS: [Definition; 3] = [
+    Definition::one("math.cbrt", 1.0, cbrt),
+    Definition::two("math.powf", 2.0, powf),
+    Definition::one("math.rsqrt", 1.5, rsqrt),
+];
 
 /// `(2 atanh r − 2 r − 2/3 r³) / r⁵` by `r²`, for `|r| ≤ 3 − √8`.
 const ATANH: [f32; 3] = [4.000_015_3e-1, 2.854_708_4e-1, 2.341_989_6e-1];

@@ -2,6 +2,10 @@
 
 use super::exponential::scale;
 use super::expression::{F, Graph, I, L};
+use super::table::Definition;
+
+/// The functions of this file, with their bounds.
+pub(super) const FUNCTIONS: [Definition; 1] = [Definition::two("arith.remf", 0.0, remf)];
 
 /// Bits by which a remainder of 24 bits is shifted at once in 64.
 const STEP: i32 = 40;

@@ -6,6 +6,14 @@
 use super::exponential::round;
 use super::expression::{F, Graph, I};
 use super::hyperbolic::odd;
+use super::table::Definition;
+
+/// The functions of this file, with their bounds.
+pub(super) const FUNCTIONS: [Definition; 3] = [
+    Definition::one("math.cos", 3.0, cos),
+    Definition::one("math.sin", 3.0, sin),
+    Definition::one("math.tan", 4.0, tan),
+];
 
 const TWO_OVER_PI: f32 = std::f32::consts::FRAC_2_PI;
 /// π/2 in three parts.

@@ -112,6 +112,33 @@ pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -
     let session = Session::new();
     let module = graph_module(&session, &case, body);
     let expected = run_function(&module, "main", inputs, &|_| None, Mode::Typed).unwrap();
+    let lowered = lower(target, &module);
+    for seed in [0, 1, 2] {
+        for (got, tensor) in lowered.run(inputs, &expected, seed).iter().zip(&expected) {
+            compare(got, tensor, case.tolerance, &module);
+        }
+    }
+    lowered.compiled.ptx
+}
+
+/// What the kernel gives on the simulator for sm_80, without comparison: tensors of the types of `like`.
+pub fn outputs(case: &Case, inputs: &[Tensor], like: &[Tensor], body: &Body<'_>) -> Vec<Tensor> {
+    let session = Session::new();
+    lower("sm_80", &graph_module(&session, case, body)).run(inputs, like, 0)
+}
+
+/// A kernel that is ready to be launched.
+struct Lowered {
+    grid: [u32; 3],
+    warps: u32,
+    compiled: crate::support::Compiled,
+    ptx: tenon_ptx_sim::Module,
+}
+
+fn lower(target: &str, module: &Module<'_>) -> Lowered {
+    let session = Session::new();
+    let text = module.print(PrintOptions { locations: true, generic: false });
+    let module = session.parse_module(&text, "graph").unwrap();
     let function = module.body().ops()[0];
     let kernel = function.region_block(0).unwrap().ops()[0];
     let hw = session.new_module(session.context().unknown_location()).unwrap();
@@ -132,7 +159,13 @@ pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -
     crate::support::assemble("k", &compiled.ptx, &nvptx.processor);
     let ptx = tenon_ptx_sim::Module::parse(&compiled.ptx).unwrap_or_else(|error| panic!("{error}\n{}", compiled.ptx));
     assert!(compiled.info.shared_bytes <= info.shared_bytes);
-    for seed in [0, 1, 2] {
+    let grid = scheduled.shape.grid.clone().map(|size| size.as_constant().unwrap() as u32);
+    Lowered { grid, warps: scheduled.shape.warps, compiled, ptx }
+}
+
+impl Lowered {
+    /// One launch; nothing happens without a block.
+    fn run(&self, inputs: &[Tensor], like: &[Tensor], seed: u64) -> Vec<Tensor> {
         let mut device = Device::new();
         let mut arguments = Vec::new();
         for input in inputs {
@@ -141,7 +174,7 @@ pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -
             arguments.push(Argument::Pointer(pointer.address()));
         }
         let mut outputs = Vec::new();
-        for tensor in &expected {
+        for tensor in like {
             let pointer = device.allocate(tensor.bytes().len().max(1) as u64).unwrap();
             arguments.push(Argument::Pointer(pointer.address()));
             outputs.push(pointer);
@@ -150,23 +183,24 @@ pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -
         let numbers = scheduled.extents.iter().map(|extent| Argument::I64(extent.as_constant().unwrap()));
         arguments.extend(numbers);
         let config = LaunchConfig {
-            grid: scheduled.shape.grid.clone().map(|size| size.as_constant().unwrap() as u32),
-            block: [scheduled.shape.warps * 32, 1, 1],
-            dynamic_shared_bytes: compiled.info.shared_bytes as u32,
+            grid: self.grid,
+            block: [self.warps * 32, 1, 1],
+            dynamic_shared_bytes: self.compiled.info.shared_bytes as u32,
             seed,
             ..LaunchConfig::default()
         };
         if config.grid.contains(&0) {
-            continue;
+            return like.to_vec();
         }
-        device.launch(&ptx, "k", &config, &arguments).unwrap_or_else(|error| panic!("{error}\n{hw}\n{}", compiled.ptx));
-        for (tensor, pointer) in expected.iter().zip(&outputs) {
+        device
+            .launch(&self.ptx, "k", &config, &arguments)
+            .unwrap_or_else(|error| panic!("{error}\n{}", self.compiled.ptx));
+        let read = |(tensor, pointer): (&Tensor, &tenon_ptx_sim::DevicePointer)| {
             let bytes = device.read(*pointer, 0, tensor.bytes().len() as u64).unwrap();
-            let got = Tensor::new(tensor.dtype(), tensor.shape().to_vec(), bytes).unwrap();
-            compare(&got, tensor, case.tolerance, &module);
-        }
+            Tensor::new(tensor.dtype(), tensor.shape().to_vec(), bytes).unwrap()
+        };
+        like.iter().zip(&outputs).map(read).collect()
     }
-    compiled.ptx
 }
 
 pub fn compare(got: &Tensor, expected: &Tensor, tolerance: f64, module: &Module<'_>) {

@@ -12,3 +12,4 @@ mod importing;
 mod operator_table;
 mod reading;
 mod refusals;
+mod signal;

@@ -1,6 +1,14 @@
 //! `exp`, `exp2`, `expm1` of f64, by the method of f32.
 
 use crate::elementary::expression::{D, Graph, L};
+use crate::elementary::table::Definition;
+
+/// The functions of this file, with their bounds.
+pub(super) const FUNCTIONS: [Definition; 3] = [
+    Definition::one_of_double("math.exp", 1.0, exp),
+    Definition::one_of_double("math.exp2", 1.0, exp2),
+    Definition::one_of_double("math.expm1", 2.0, expm1),
+];
 
 const LOG2_E: f64 = std::f64::consts::LOG2_E;
 /// ln 2 in two parts; the first has 33 bits, so that multiples of it by exponents are exact.
@@ -39,7 +47,7 @@ const EXP_2: [f64; 12] = [
 ];
 
 /// The nearest integer, as float and as integer; for arguments below 2^51.
-fn round<'g>(g: &'g Graph, x: D<'g>) -> (D<'g>, L<'g>) {
+pub(super) fn round<'g>(g: &'g Graph, x: D<'g>) -> (D<'g>, L<'g>) {
     let shifted = x + ROUND;
     (shifted - ROUND, shifted.to_bits().minus(g.l(ROUND.to_bits() as i64)))
 }
@@ -72,6 +80,14 @@ pub(super) fn exp_scaled<'g>(g: &'g Graph, x: D<'g>, extra: i64) -> D<'g> {
     let (r, k) = reduce(g, clamp(x, -800.0, 800.0));
     let p = (r * r).fma(g.polynomial_of_double(r, &EXP), r) + 1.0;
     scale(g, p, k.plus(g.l(extra)))
+}
+
+/// `e^(x + low)`, `low` far smaller than `x`; beyond the range it is 0 or infinite.
+pub(super) fn exp_of_pair<'g>(g: &'g Graph, x: D<'g>, low: D<'g>) -> D<'g> {
+    let (r, k) = reduce(g, clamp(x, -800.0, 800.0));
+    let r = r + low;
+    let p = (r * r).fma(g.polynomial_of_double(r, &EXP), r) + 1.0;
+    scale(g, p, k)
 }
 
 /// `e^x`.

@@ -5,6 +5,15 @@
 
 use super::exponential::LN_2;
 use crate::elementary::expression::{D, Graph, L};
+use crate::elementary::table::Definition;
+
+/// The functions of this file, with their bounds.
+pub(super) const FUNCTIONS: [Definition; 4] = [
+    Definition::one_of_double("math.log", 1.0, log),
+    Definition::one_of_double("math.log10", 1.0, log10),
+    Definition::one_of_double("math.log1p", 1.0, log1p),
+    Definition::one_of_double("math.log2", 1.0, log2),
+];
 
 /// `(2 atanh s / s − 2) / s²` by `s²`, for `|s| ≤ 3 − √8`.
 const LOG: [f64; 7] = [
@@ -32,13 +41,19 @@ fn reduce<'g>(g: &'g Graph, x: D<'g>) -> (D<'g>, L<'g>) {
     (bits.minus(shifted).as_double(), shifted.shift_right(52))
 }
 
-/// `x = (1 + f) · 2^e`, for positive finite `x`.
-fn split<'g>(g: &'g Graph, x: D<'g>) -> (D<'g>, D<'g>) {
+/// `m` from √½ to √2 and `e` with `x = m · 2^e`, for positive finite `x`.
+pub(super) fn mantissa_and_exponent<'g>(g: &'g Graph, x: D<'g>) -> (D<'g>, D<'g>) {
     let small = x.less(f64::MIN_POSITIVE);
     let x = small.select(x * 18_014_398_509_481_984.0, x);
     let bias = small.select(-54.0, 0.0);
     let (m, e) = reduce(g, x);
-    (m - 1.0, e.to_double() + bias)
+    (m, e.to_double() + bias)
+}
+
+/// `x = (1 + f) · 2^e`, for positive finite `x`.
+fn split<'g>(g: &'g Graph, x: D<'g>) -> (D<'g>, D<'g>) {
+    let (m, e) = mantissa_and_exponent(g, x);
+    (m - 1.0, e)
 }
 
 /// Zero, negative numbers, infinity and NaN.

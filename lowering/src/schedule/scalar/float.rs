@@ -64,11 +64,13 @@ pub(super) fn apply<'m>(
             scalar.op("arith.divf", &[constant(1.0)?, root])?
         }
         F::Sigmoid => {
-            // 1 / (1 + e^-x): e^-x may overflow to infinity, which gives 0.
-            let negated = scalar.op("arith.negf", &[a])?;
-            let power = scalar.op("math.exp", &[negated])?;
-            let sum = scalar.op("arith.addf", &[constant(1.0)?, power])?;
-            scalar.op("arith.divf", &[constant(1.0)?, sum])?
+            // 1 / (1 + e^-x) for x ≥ 0, e^x / (1 + e^x) below: neither overflows, and small results keep their digits.
+            let size = scalar.op("math.absf", &[a])?;
+            let power = scalar.op("math.exp", &[scalar.op("arith.negf", &[size])?])?;
+            let one = constant(1.0)?;
+            let negative = scalar.compare_float(FloatPredicate::OrderedLess, a, constant(0.0)?)?;
+            let above = scalar.select(negative, power, one)?;
+            scalar.op("arith.divf", &[above, scalar.op("arith.addf", &[one, power])?])?
         }
         F::IsNan => scalar.compare_float(FloatPredicate::Unordered, a, a)?,
         F::IsInf => {

@@ -2,6 +2,7 @@
 
 mod casts;
 mod convolution;
+mod elementary;
 mod gather;
 mod movement;
 mod narrow_types;
