@@ -104,7 +104,7 @@ fn cases_that_onnx_runtime_recorded_are_right() {
     }
 }
 
-/// Products of quantised integers, against what ONNX Runtime gives.
+/// Products of quantised integers, against their definition.
 #[test]
 fn cases_of_quantised_products_are_right() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/quantized");

@@ -1,4 +1,4 @@
-//! Products of quantised integers, through PTX, against what ONNX Runtime gives: `generate.py` beside the cases says where they are from.
+//! Products of quantised integers, through PTX, against their definition: `generate.py` beside the cases computes it.
 
 use std::path::PathBuf;
 
