@@ -9,7 +9,7 @@ use tenon_ir::Value;
 use tenon_layout::TileLayout;
 
 use super::operand::Part;
-use super::plan::{GemmPlan, OperandPlan, Unit, WARPS};
+use super::plan::{GemmPlan, MOST_SLOTS, OperandPlan, Unit, WARPS};
 use super::problem::{Axis, Operand};
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
@@ -19,7 +19,7 @@ use crate::schedule::index::{Index, common, line};
 use crate::schedule::scalar::{Number, memory_type};
 use crate::schedule::size::{Parts, Size, is_wide, offset_type};
 
-const ASYNC_STAGES: u32 = 3;
+const ASYNC_STAGES: u32 = MOST_SLOTS;
 
 /// One operand's stream of tiles along k.
 struct Stream<'p, 'm> {
@@ -285,13 +285,14 @@ fn epilogue<'m>(
 /// The layout that the result is stored in, and how many registers in a row are consecutive, aligned elements of it.
 ///
 /// Threads hold pairs of elements after a matrix instruction, and rows that lie apart; where the result's rows allow wider access, elements
-/// change threads through shared memory first, so that what follows (operands of the epilogue, the result) moves by 16 bytes.
+/// change threads through shared memory first, so that what follows (operands of the epilogue, the result) moves by 16 bytes: unless that
+/// memory is what a second block needs.
 fn result_layout(plan: &GemmPlan) -> Result<(TileLayout, u32), LoweringError> {
     let bytes = memory_type(plan.problem.dtype).size() as u32;
     let own = result_contiguity(plan, plan.accumulator.vector_width_along(1, bytes)?);
     let widest = (16 / bytes).clamp(1, plan.tile_n).min((plan.tile_m * plan.tile_n / (WARPS * 32)).max(1));
     let wide = result_contiguity(plan, widest);
-    if matches!(plan.unit, Unit::CudaCore) || wide <= own {
+    if matches!(plan.unit, Unit::CudaCore) || wide <= own || !plan.result_fits() {
         return Ok((plan.accumulator.clone(), own));
     }
     Ok((TileLayout::contiguous(&[plan.tile_m, plan.tile_n], &[1, 0], wide, WARPS)?, wide))

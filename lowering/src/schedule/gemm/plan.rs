@@ -16,6 +16,10 @@ use crate::schedule::size::Size;
 use crate::schedule::{KernelShape, parts};
 
 pub(super) const WARPS: u32 = 4;
+/// Slots of shared memory of an asynchronous pipeline.
+pub(super) const MOST_SLOTS: u32 = 3;
+/// What a block takes of shared memory besides, at most: what the system keeps, and what alignment loses.
+const RESERVED_BYTES: u64 = 2048;
 
 /// Rows and columns of warps that share a tile where a matrix instruction computes it.
 const TENSOR_WARPS: [u32; 2] = [2, 2];
@@ -54,6 +58,8 @@ pub(in crate::schedule) struct GemmPlan {
     pub(super) accumulator: TileLayout,
     /// Whether the target copies to shared memory without registers.
     pub(super) asynchronous: bool,
+    /// Shared memory of a multiprocessor, in bytes.
+    shared_memory: u64,
 }
 
 /// A power of two that holds `extent`, within bounds.
@@ -217,7 +223,8 @@ impl GemmPlan {
         let a = OperandPlan::new(&a_reading, 1, problem.a.dtype, fragment_a, unit, ldmatrix)?;
         let b = OperandPlan::new(&b_reading, 0, problem.b.dtype, fragment_b, unit, ldmatrix)?;
         let asynchronous = target.architecture.features.cp_async;
-        Ok(Some(GemmPlan { problem, unit, tile_m, tile_n, tile_k, a, b, accumulator, asynchronous }))
+        let shared_memory = u64::from(target.architecture.limits.shared_memory_per_sm);
+        Ok(Some(GemmPlan { problem, unit, tile_m, tile_n, tile_k, a, b, accumulator, asynchronous, shared_memory }))
     }
 
     /// One block a tile of the result, those of a row of tiles after one another.
@@ -228,6 +235,14 @@ impl GemmPlan {
         let blocks = tiles_m.mul(&tiles_n).and_then(|tiles| tiles.mul(&batches));
         let blocks = blocks.ok_or_else(|| body.error("the number of blocks is too complex an expression"))?;
         Ok(KernelShape::line(WARPS, blocks))
+    }
+
+    /// Whether a multiprocessor holds two blocks that have a tile of the result in shared memory beside the slots of the operands.
+    pub(super) fn result_fits(&self) -> bool {
+        let (rows, columns, depth) = (u64::from(self.tile_m), u64::from(self.tile_n), u64::from(self.tile_k));
+        let slots = (rows + columns) * depth * self.problem.a.dtype.size() as u64 * u64::from(MOST_SLOTS);
+        let result = rows * columns * memory_type(self.problem.dtype).size() as u64;
+        2 * (slots + result + RESERVED_BYTES) <= self.shared_memory
     }
 
     pub(in crate::schedule) fn build<'m>(
