@@ -199,12 +199,12 @@ fn a_value_to_pad_with_is_one_of_its_input() {
             "recipe = 1\n[semantic.dims]\nn = {{ allowed = [4], between = 'pad' }}\nm = {{ allowed = [4] }}\n[semantic.inputs.x]\n{input}\n"
         )
     };
-    let good = Recipe::parse(&text("dims = ['n']\ndtype = 'u8'\npad = 255")).unwrap();
+    let good = Recipe::parse(&text("dims = ['n']\ndtype = 'ui8'\npad = 255")).unwrap();
     assert_eq!(good.inputs["x"].pad, Some(PadValue::Integer(255)));
     Recipe::parse(&text("pad = -0.5")).unwrap();
     for (input, span) in [
         ("dims = ['m', 3]\npad = 0", "0"),
-        ("dims = ['n']\ndtype = 'u8'\npad = 256", "256"),
+        ("dims = ['n']\ndtype = 'ui8'\npad = 256", "256"),
         ("dims = ['n']\ndtype = 'i8'\npad = -129", "-129"),
         ("dims = ['n']\ndtype = 'i64'\npad = 0.5", "0.5"),
         ("dims = ['n']\ndtype = 'f32'\npad = true", "true"),

@@ -3,7 +3,7 @@
 
 use tenon_ir::{Module, PrintOptions, Session};
 use tenon_pass_manager::{Options, Pass, PassError, Property, Runner};
-use tenon_recipe::Recipe;
+use tenon_recipe::{DimClause, Recipe};
 use tenon_shape_passes::{Bucket, Contract, Entry, ShapeSpace};
 
 const ENCODER: &str = include_str!("../../../testdata/passes/contract.mlir");
@@ -104,7 +104,15 @@ fn contradictions_are_refused() {
     let types = (0..11).map(|dim| format!("\"d{dim}\"")).collect::<Vec<_>>().join(", ");
     let wide =
         format!("module {{ func.func @main(%a: tensor<{}f32, {{dims = [{types}]}}>) {{ return }} }}", "?x".repeat(11));
-    assert_eq!(contract(&wide, &format!("[semantic.dims]\n{many}")).code(), "E0225");
+    // A recipe that is read is refused before; one that is made in code, here.
+    assert_eq!(Recipe::parse(&format!("recipe = 1\n[semantic.dims]\n{many}")).unwrap_err()[0].code(), "E0208");
+    let mut recipe = Recipe::default();
+    for dim in 0..11 {
+        recipe.dims.insert(format!("d{dim}"), DimClause { allowed: vec![1, 2], pad: false });
+    }
+    let session = Session::new();
+    let mut module = session.parse_module(&wide, "wide").unwrap();
+    assert_eq!(run(&Contract { recipe }, &mut module).unwrap_err().code(), "E0225");
     assert_eq!(contract("module {}", "").code(), "E0412");
 }
 

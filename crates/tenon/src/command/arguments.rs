@@ -130,8 +130,6 @@ impl ModelArguments {
         if targets.is_empty() {
             targets.push(Target::default_target());
         }
-        let mut disabled = self.passes.disable.clone();
-        disabled.extend(recipe.compile.disable.iter().filter(|name| !self.passes.disable.contains(name)).cloned());
         Ok(Request {
             recipe,
             targets,
@@ -139,7 +137,7 @@ impl ModelArguments {
             bucket: self.bucket.clone().unwrap_or_default(),
             input_shapes: is_run.then(|| shapes().collect()),
             passes: tenon_pass_manager::Options {
-                disable: disabled,
+                disable: self.passes.disable.clone(),
                 dump_before: self.passes.dump_before.clone(),
                 dump_after: self.passes.dump_after.clone(),
                 stop_after_rewrite: self.passes.stop_after_rewrite,

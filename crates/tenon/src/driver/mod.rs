@@ -141,7 +141,9 @@ impl<'s, 'o> Driver<'s, 'o> {
     /// # Errors
     /// The request names a pass that does not exist or cannot be disabled.
     pub fn new(session: &'s Session, request: &'o Request) -> Result<Self, Failure> {
-        let runner = Runner::new(request.passes.clone(), &passes::names())?;
+        let mut options = request.passes.clone();
+        options.disable.extend(request.recipe.compile.disable.iter().cloned());
+        let runner = Runner::new(options, &passes::names())?;
         Ok(Driver {
             session,
             request,
