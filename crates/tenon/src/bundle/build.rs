@@ -11,7 +11,7 @@ use tenon_bundle::{
     Writer, file_name,
 };
 use tenon_ir::{Module, PrintOptions};
-use tenon_runtime::plan::Operation;
+use tenon_runtime::plan::{Launch, Operation, Step};
 use tenon_tensor::Tensor;
 
 use super::compiler;
@@ -188,12 +188,11 @@ fn with_shared_kernels(program: &Program) -> (tenon_runtime::LaunchPlan, Vec<(Ke
     let mut plan = program.plan.clone();
     let mut kernels: Vec<(KernelRecord, std::sync::Arc<str>)> = Vec::new();
     let processor = &program.target.architecture.llvm.processor;
-    for step in &mut plan.steps {
-        let Operation::Launch(launch) = &mut step.operation else { continue };
-        let Some(shared) = program.shared.iter().find(|shared| shared.name == launch.entry) else { continue };
+    each_launch(&mut plan.steps, &mut |launch, nodes| {
+        let Some(shared) = program.shared.iter().find(|shared| shared.name == launch.entry) else { return };
         let family = program.kernels.iter().find(|kernel| kernel.name == launch.entry);
         launch.entry.clone_from(&shared.entry);
-        let nodes = step.source_nodes.iter();
+        let nodes = nodes.iter();
         match kernels.iter_mut().find(|(record, _)| record.entry == shared.entry) {
             Some((record, _)) => record.source_nodes.extend(nodes.cloned()),
             None => {
@@ -206,6 +205,21 @@ fn with_shared_kernels(program: &Program) -> (tenon_runtime::LaunchPlan, Vec<(Ke
                 kernels.push((record, std::sync::Arc::clone(&shared.ptx)));
             }
         }
-    }
+    });
     (plan, kernels)
+}
+
+/// Shows every launch of some steps with its step's nodes, those in the bodies of conditionals and loops too.
+pub(crate) fn each_launch(steps: &mut [Step], visit: &mut dyn FnMut(&mut Launch, &[String])) {
+    for step in steps {
+        match &mut step.operation {
+            Operation::Launch(launch) => visit(launch, &step.source_nodes),
+            Operation::If(conditional) => {
+                each_launch(&mut conditional.then, visit);
+                each_launch(&mut conditional.otherwise, visit);
+            }
+            Operation::While(repeat) => each_launch(&mut repeat.body, visit),
+            _ => {}
+        }
+    }
 }

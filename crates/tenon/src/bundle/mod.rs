@@ -8,6 +8,7 @@ mod load;
 
 use tenon_bundle::Compiler;
 
+pub(crate) use build::each_launch;
 pub use build::{Built, build};
 pub use load::{LoadedProgram, load, pool};
 

@@ -73,9 +73,15 @@ struct Kept {
 
 impl Kept {
     fn new(kernel: CompiledKernel) -> Kept {
-        // The name says what it is, the hash makes it one of its own.
-        let hash = tenon_bundle::sha256(&kernel.ptx);
-        let entry = format!("{}_{}", kernel.info.name, &hash[..12]);
+        // The name says what it is, the hash makes it one of its own. Its number in the program is no part of either.
+        let name = kernel.info.name.as_str();
+        let numbered = name.strip_prefix('k').and_then(|rest| rest.split_once('_'));
+        let plain = match numbered {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => rest,
+            _ => name,
+        };
+        let hash = tenon_bundle::sha256(renamed(&kernel.ptx, name, "kernel"));
+        let entry = format!("{plain}_{}", &hash[..12]);
         let ptx = renamed(&kernel.ptx, &kernel.info.name, &entry).into();
         Kept { kernel, entry, ptx }
     }

@@ -9,9 +9,10 @@ use serde::Serialize;
 use tenon_bundle::{Bundle, KernelRecord};
 use tenon_recipe::{Expectation, Recipe};
 use tenon_runtime::LaunchPlan;
-use tenon_runtime::plan::{Launch, Operation};
+use tenon_runtime::plan::Launch;
 use tenon_target::{BlockResources, Nvdisasm, Ptxas, Target};
 
+use crate::bundle::each_launch;
 use crate::{Diagnostic, Failure};
 
 /// A kernel that something is expected of.
@@ -65,16 +66,12 @@ pub fn check_expectations(
     let architecture = target.architecture.name.to_string();
     let mut kernels: BTreeMap<&str, (&KernelRecord, Launch)> = BTreeMap::new();
     for program in bundle.programs(target.name(), &architecture)? {
-        let plan = LaunchPlan::from_json(bundle.text(&program.plan)?)?;
-        for kernel in &program.kernels {
-            let launch = plan.steps.iter().find_map(|step| match &step.operation {
-                Operation::Launch(launch) if launch.entry == kernel.entry => Some(launch.clone()),
-                _ => None,
-            });
-            if let Some(launch) = launch {
-                kernels.entry(&kernel.entry).or_insert((kernel, launch));
+        let mut plan = LaunchPlan::from_json(bundle.text(&program.plan)?)?;
+        each_launch(&mut plan.steps, &mut |launch, _| {
+            if let Some(kernel) = program.kernels.iter().find(|kernel| kernel.entry == launch.entry) {
+                kernels.entry(&kernel.entry).or_insert((kernel, launch.clone()));
             }
-        }
+        });
     }
     for expectation in expected {
         let required = expectation.instructions.keys().chain(expectation.forbidden_instructions.keys());
