@@ -134,5 +134,27 @@ def non_max_suppression():
         case.write([chosen, case.node("Gather", [inputs[0], number], axis=1)])
 
 
-for family in (non_zero, compress, unique, non_max_suppression):
+def bounds():
+    options = [((9,), [2], [7], [0], [1]), ((9,), [-3], [100], [0], [1]), ((9,), [8], [-100], [0], [-2]), ((4, 7), [1, -1], [3, 0], [0, 1], [1, -1]),
+               ((4, 7), [5], [2], [1], [1]), ((3, 5, 2), [-100, 1], [2, -1], [-3, 1], [1, 3]), ((6,), [-1], [-(1 << 63)], [0], [-1])]
+    for index, (shape, starts, ends, axes, steps) in enumerate(options):
+        case = Case(f"slice_{index}")
+        x = case.input(case.random.standard_normal(shape).astype(np.float32))
+        inputs = [x, case.input(np.array(starts)), case.input(np.array(ends)), case.constant(axes), case.constant(steps)]
+        part = case.node("Slice", inputs)
+        case.write([part, case.node("Mul", [part, part])])
+    for index, (part, start, end, step) in enumerate([(0.5, -1, 1 << 40, 1), (0.0, -1, 1 << 40, 1), (0.5, 0, -1, 1), (0.0, 0, -1, 1), (0.5, 2, 4, 1), (0.0, 1, 3, 1),
+                                                      (0.5, -1, -(1 << 63), -1), (0.0, -1, -(1 << 63), -1), (0.5, -3, -1, 1), (0.1, -3, -1, 1)]):
+        case = Case(f"nonzero_slice_{index}")
+        x = case.input(sparse(case, (12,), np.float32, part))
+        values = case.node("Gather", [x, case.node("Squeeze", [case.node("NonZero", [x]), case.constant([0])])])
+        case.write([case.node("Slice", [values, case.constant([start]), case.constant([end]), case.constant([0]), case.constant([step])])])
+    for index, (shape, k, axis) in enumerate([((10,), 3, 0), ((3, 8), 8, 1), ((5, 4), 2, 0), ((6,), 0, 0)]):
+        case = Case(f"top_k_{index}")
+        x, k = case.input(np.round(case.random.standard_normal(shape), 1).astype(np.float32)), case.input(np.array([k]))
+        values, places = case.node("TopK", [x, k], 2, axis=axis)
+        case.write([values, places, case.node("Concat", [values, x], axis=axis)])
+
+
+for family in (non_zero, compress, unique, non_max_suppression, bounds):
     family()

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenon_graph_dialect::{DimExpr, TensorType};
+use tenon_graph_dialect::operators::SetDimensionSize;
+use tenon_graph_dialect::{DimExpr, OperatorKind, TensorType};
 use tenon_ir::Module;
 use tenon_pass_manager::{Pass, PassContext, PassError, Refusal, nearest};
 use tenon_recipe::{Combine, DimEntry, InputClause, Recipe};
@@ -36,7 +37,8 @@ impl Pass for Contract {
         // All at once: a name of the recipe may be one that the model uses for another dimension.
         substitute(module, &|name| renames.get(name).cloned(), &|_| None)?;
         context.count("dimensions named", renames.len() as u64);
-        let free = free_symbols(&Entry::of(module)?.inputs);
+        let mut free = free_symbols(&Entry::of(module)?.inputs);
+        free.extend(bounds_of_counts(module)?);
         covered(recipe, &free)?;
         padded_with(recipe, &Entry::of(module)?.inputs)?;
 
@@ -181,6 +183,21 @@ fn free_symbols(inputs: &[Port]) -> BTreeSet<String> {
     inputs.iter().flat_map(|port| &port.ty.dims).flat_map(|dim| dim.extent.symbols()).collect()
 }
 
+/// Symbols that bound what the program counts itself and that nothing in the model defines: those of the lists that
+/// `graph.set_dimension_size` cuts.
+fn bounds_of_counts(module: &Module<'_>) -> Result<BTreeSet<String>, PassError> {
+    let cuts: Vec<_> = module.op().walk().into_iter().filter(|op| op.is(SetDimensionSize::NAME)).collect();
+    let mut computed = BTreeSet::new();
+    let mut bounds = BTreeSet::new();
+    for op in &cuts {
+        computed.insert(SetDimensionSize::read(*op)?.extent.to_string());
+        let Some(list) = op.operand(0) else { continue };
+        let first = TensorType::read(list.ty())?.dims.into_iter().next();
+        bounds.extend(first.into_iter().flat_map(|dim| dim.extent.symbols()));
+    }
+    Ok(bounds.difference(&computed).cloned().collect())
+}
+
 /// Refuses a free dimension that no clause covers, and a clause that covers none.
 fn covered(recipe: &Recipe, free: &BTreeSet<String>) -> Result<(), PassError> {
     let missing: Vec<_> = free.iter().filter(|name| !recipe.dims.contains_key(*name)).collect();
@@ -190,7 +207,7 @@ fn covered(recipe: &Recipe, free: &BTreeSet<String>) -> Result<(), PassError> {
         let names: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
         return Err(Refusal::new(
             "E0223",
-            format!("{what} {} of the model's inputs may have any size", names.join(", ")),
+            format!("{what} {} of the model may have any size", names.join(", ")),
             format!(
                 "say in a recipe which sizes {them} may have:\n\n[semantic.dims]\n{}\n\nor compile for the shapes of given inputs with --shapes-from-inputs{}",
                 stanza.join("\n"),

@@ -175,3 +175,24 @@ fn a_shape_space_that_was_edited_wrongly_is_refused() {
         assert_eq!(ShapeSpace::read(&module).unwrap_err().code(), "E0413", "{space}");
     }
 }
+
+/// A count that nothing in the model bounds asks the recipe for its bound, and stays a name whose capacity that is.
+#[test]
+fn a_computed_extent_is_bounded_by_the_recipe() {
+    let source = r#"module {
+      func.func @main(%n: tensor<i64> {graph.name = "n"}) -> tensor<?xi64, {dims = ["range_0"]}> {
+        %0 = graph.iota {axis = 0 : i64, shape = ["range_0_most"]} : tensor<?xi64, {dims = ["range_0_most"]}>
+        %1 = graph.set_dimension_size "range_0" = %n of %0 : (tensor<?xi64, {dims = ["range_0_most"]}>, tensor<i64>) -> tensor<?xi64, {dims = ["range_0"]}> loc("Range_0")
+        %2 = graph.elementwise add(%1, %1) : (tensor<?xi64, {dims = ["range_0"]}>, tensor<?xi64, {dims = ["range_0"]}>) -> tensor<?xi64, {dims = ["range_0"]}>
+        return %2 : tensor<?xi64, {dims = ["range_0"]}>
+      }
+    }"#;
+    let error = contract(source, "");
+    assert_eq!(error.code(), "E0223");
+    assert!(error.help().unwrap().contains("range_0_most = { allowed = [1] }"), "{:?}", error.help());
+    let session = Session::new();
+    let mut module = session.parse_module(source, "test").unwrap();
+    run(&Contract { recipe: recipe("[semantic.dims]\nrange_0_most.allowed = [100]") }, &mut module).unwrap();
+    run(&Bucket { point: vec![("range_0_most".into(), 100)] }, &mut module).unwrap();
+    assert_eq!(Entry::of(&module).unwrap().outputs[0].ty.to_string(), "i64[range_0≤100]");
+}

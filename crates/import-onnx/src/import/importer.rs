@@ -37,6 +37,8 @@ pub(crate) struct Importer<'m> {
     structured: HashMap<Handle, Structured>,
     /// Nodes of subgraphs imported so far, each as often as it was.
     inner_nodes: usize,
+    /// Whether an input whose value decides a shape can become a constant.
+    pub(crate) has_given_values: bool,
 }
 
 impl<'m> Importer<'m> {
@@ -68,12 +70,14 @@ impl<'m> Importer<'m> {
             });
         }
         let (builder, handles) = GraphBuilder::new(module, file, &arguments).map_err(|error| broken(&error))?;
+        let has_given_values = !options.constants.is_empty();
         let mut importer = Importer {
             builder,
             scopes: vec![HashMap::new()],
             file: file.to_owned(),
             structured: HashMap::new(),
             inner_nodes: 0,
+            has_given_values,
         };
         for ((input, _), handle) in inputs.iter().zip(handles) {
             importer.name(&input.name, handle);

@@ -39,6 +39,17 @@ impl OpImport<'_, '_, '_> {
         Ok((extent, ranks))
     }
 
+    /// As [`Self::counted`], of a number that nothing in the model bounds: the recipe says how many there are at most, as the size of the
+    /// dimension `BASE_N_most`.
+    pub(crate) fn counted_within_recipe(&mut self, base: &str, size: Handle) -> Result<Handle, ImportError> {
+        let name = self.importer.builder.extent_name(base);
+        let most = DimExpr::symbol(&format!("{name}_most"));
+        let all = self.emit(Iota { dtype: DType::I64, shape: vec![most], axis: 0 }, &[])?;
+        let ranks = self.emit(SetDimensionSize { extent: DimExpr::symbol(&name) }, &[all, size])?;
+        self.importer.builder.set_extent(&name, size).map_err(|error| self.invalid(error.to_string()))?;
+        Ok(ranks)
+    }
+
     /// The places of a list of truth values that are true. `base` begins the name of their number.
     pub(crate) fn selection(&mut self, base: &str, flags: Handle) -> Result<Selection, ImportError> {
         let flags = self.cast(flags, DType::I64)?;

@@ -75,6 +75,18 @@ pub(super) fn range(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     if op.since >= 27 {
         op.node.int_or("stash_type", 1)?;
     }
+    let is_known = |operand: &Handle| op.importer.builder.tensor(*operand).is_some();
+    let are_known = if dtype.is_float() {
+        operands.iter().all(is_known)
+    } else {
+        operands.iter().all(|operand| op.importer.builder.dims(*operand).is_some())
+    };
+    // With the values of inputs at hand, those that decide become constants, and the range needs no bound.
+    if !are_known && !op.importer.has_given_values {
+        let count = computed_count(op, &operands)?;
+        let places = op.counted_within_recipe("range", count)?;
+        return along(op, places, &operands).map(|values| vec![values]);
+    }
     let what = "the size of the result";
     let count = if dtype.is_float() {
         let mut numbers = [0.0; 3];
@@ -110,6 +122,38 @@ pub(super) fn range(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         }
     };
     let places = op.emit(Iota { dtype: DType::I64, shape: vec![count], axis: 0 }, &[])?;
+    along(op, places, &operands).map(|values| vec![values])
+}
+
+/// How many elements a range has whose start, limit and delta are known when the program runs, i64: the quotient rounded up, at least 0.
+fn computed_count(op: &mut OpImport<'_, '_, '_>, operands: &[Handle]) -> Result<Handle, ImportError> {
+    let is_float = op.dtype(operands[0]).is_float();
+    let wide = if is_float { DType::F64 } else { DType::I64 };
+    let mut numbers = Vec::with_capacity(3);
+    for operand in operands {
+        let scalar = op.as_scalar(*operand)?;
+        numbers.push(op.cast(scalar, wide)?);
+    }
+    let [start, limit, delta] = numbers[..] else { return Err(op.invalid("three inputs are needed")) };
+    let span = op.apply(Function::Subtract, &[limit, start])?;
+    let count = if is_float {
+        let quotient = op.apply(Function::Divide, &[span, delta])?;
+        let quotient = op.apply(Function::Ceil, &[quotient])?;
+        op.cast(quotient, DType::I64)?
+    } else {
+        // Division rounds towards 0: a step less one of its own sign makes it round up.
+        let sign = op.apply(Function::Sign, &[delta])?;
+        let rest = op.apply(Function::Subtract, &[delta, sign])?;
+        let sum = op.apply(Function::Add, &[span, rest])?;
+        op.apply(Function::Divide, &[sum, delta])?
+    };
+    let zero = op.integer(0)?;
+    op.apply(Function::Max, &[count, zero])
+}
+
+/// start + place · delta, for each place.
+fn along(op: &mut OpImport<'_, '_, '_>, places: Handle, operands: &[Handle]) -> Result<Handle, ImportError> {
+    let dtype = op.dtype(operands[0]);
     // Narrow floats are computed in f32: their own steps would drift.
     let wide = if dtype.is_float() && dtype.bits() < 32 { DType::F32 } else { dtype };
     let places = op.cast(places, wide)?;
@@ -117,7 +161,7 @@ pub(super) fn range(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let (start, delta) = (op.cast(start, wide)?, op.cast(delta, wide)?);
     let offsets = op.apply(Function::Multiply, &[places, delta])?;
     let result = op.apply(Function::Add, &[offsets, start])?;
-    Ok(vec![op.cast(result, dtype)?])
+    op.cast(result, dtype)
 }
 
 /// The index along `axis` of each place of a matrix with `rows` and `columns`, as a row or column.

@@ -58,17 +58,11 @@ pub(super) fn slice(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         let size = &sizes[axis];
         let bounds = match (size.as_constant(), first[index].as_constant(), last[index].as_constant()) {
             (Some(size), Some(start), Some(end)) => Some(fixed(size, start, end, step)),
-            _ => free(size, &first[index], &last[index], step),
+            _ => free(size, &first[index], &last[index], step, op.importer.builder.is_computed(size)),
         };
         let (start, count) = bounds.ok_or_else(|| {
             op.unsupported(format!("a slice from {} to {} of the dimension {size}", first[index], last[index]))
         })?;
-        let (start, count) = match op.importer.builder.is_computed(size) {
-            true => {
-                inside(size, start, count, step).ok_or_else(|| op.invalid("a bound is too complex an expression"))?
-            }
-            false => (start, count),
-        };
         starts[axis] = start;
         sizes[axis] = count;
         steps[axis] = step;
@@ -77,20 +71,6 @@ pub(super) fn slice(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         return Ok(vec![x]);
     }
     Ok(vec![op.emit(Slice { starts, sizes, steps }, &[x])?])
-}
-
-/// Start and number of elements cut to what there is: of a size that the program computes nothing is known, 0 included.
-fn inside(size: &DimExpr, start: DimExpr, count: DimExpr, step: i64) -> Option<(DimExpr, DimExpr)> {
-    let zero = DimExpr::constant(0);
-    if step < 0 {
-        return Some((start.maximum(&zero)?, count));
-    }
-    if start == zero {
-        return Some((zero.clone(), count.maximum(&zero)?));
-    }
-    let start = start.minimum(size)?.maximum(&zero)?;
-    let count = count.minimum(&size.sub(&start)?)?.maximum(&zero)?;
-    Some((start, count))
 }
 
 /// A slice whose bounds are known when the program runs: how many elements there are is computed, then they are read by index.
@@ -181,8 +161,9 @@ fn fixed(size: i64, start: i64, end: i64, step: i64) -> (DimExpr, DimExpr) {
     (DimExpr::constant(start as i64), DimExpr::constant(count as i64))
 }
 
-/// The same where something is an expression.
-fn free(size: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64) -> Option<(DimExpr, DimExpr)> {
+/// The same where something is an expression. Of a `computed` size nothing is taken for granted: it may be 0.
+fn free(size: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64, computed: bool) -> Option<(DimExpr, DimExpr)> {
+    let zero = DimExpr::constant(0);
     let from_end = |bound: &DimExpr| match sign(bound) {
         Some(Ordering::Less) => size.add(bound),
         _ => Some(bound.clone()),
@@ -197,7 +178,8 @@ fn free(size: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64) -> Option<(Di
         }
         let step = step.checked_neg()?;
         let count = size.add(&DimExpr::constant(step - 1))?.floor_div(step)?;
-        return Some((size.sub(&DimExpr::constant(1))?, count));
+        let last = size.sub(&DimExpr::constant(1))?;
+        return Some((if computed { last.maximum(&zero)? } else { last }, count));
     }
     let start = match start.as_constant() {
         Some(start) if start < -FAR => DimExpr::constant(0),
@@ -216,7 +198,14 @@ fn free(size: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64) -> Option<(Di
         (None, None) if end == size => size.clone(),
         (None, None) => from_end(end)?.minimum(size)?,
     };
-    let span = end.sub(&start)?;
+    let (start, span) = if computed {
+        let start = if start == zero { start } else { start.minimum(size)?.maximum(&zero)? };
+        let span = end.maximum(&zero)?.sub(&start)?.maximum(&zero)?;
+        (start, span)
+    } else {
+        let span = end.sub(&start)?;
+        (start, span)
+    };
     let count = if step == 1 { span } else { span.add(&DimExpr::constant(step - 1))?.floor_div(step)? };
     match count.as_constant() {
         Some(count) if count <= 0 => Some((DimExpr::constant(0), DimExpr::constant(0))),
@@ -256,12 +245,24 @@ mod tests {
         let n = DimExpr::symbol("n");
         let number = DimExpr::constant;
         let text = |result: Option<(DimExpr, DimExpr)>| result.map(|(start, count)| format!("{start} {count}"));
-        assert_eq!(text(free(&n, &number(-1), &number(i64::MAX), 1)), Some("n-1 1".to_owned()));
-        assert_eq!(text(free(&n, &number(0), &number(-1), 1)), Some("0 n-1".to_owned()));
-        assert_eq!(text(free(&n, &number(0), &n, 1)), Some("0 n".to_owned()));
-        assert_eq!(text(free(&n, &number(0), &number(5), 1)), Some("0 min(5,n)".to_owned()));
-        assert_eq!(text(free(&number(9), &number(0), &n, 1)), Some("0 n".to_owned()));
-        assert_eq!(text(free(&n, &number(-1), &number(i64::MIN), -1)), Some("n-1 n".to_owned()));
-        assert_eq!(free(&n, &number(4), &number(0), -1), None);
+        assert_eq!(text(free(&n, &number(-1), &number(i64::MAX), 1, false)), Some("n-1 1".to_owned()));
+        assert_eq!(text(free(&n, &number(0), &number(-1), 1, false)), Some("0 n-1".to_owned()));
+        assert_eq!(text(free(&n, &number(0), &n, 1, false)), Some("0 n".to_owned()));
+        assert_eq!(text(free(&n, &number(0), &number(5), 1, false)), Some("0 min(5,n)".to_owned()));
+        assert_eq!(text(free(&number(9), &number(0), &n, 1, false)), Some("0 n".to_owned()));
+        assert_eq!(text(free(&n, &number(-1), &number(i64::MIN), -1, false)), Some("n-1 n".to_owned()));
+        assert_eq!(free(&n, &number(4), &number(0), -1, false), None);
+        // Elements of a size that may be 0.
+        for n in 0..6 {
+            for (start, end, step) in
+                [(-3, -1, 1), (0, -1, 1), (-1, i64::MAX, 1), (2, 4, 1), (-4, i64::MAX, 2), (-1, i64::MIN, -1)]
+            {
+                let (first, count) = free(&DimExpr::symbol("n"), &number(start), &number(end), step, true).unwrap();
+                let value = |expression: &DimExpr| expression.evaluate(&|_| Some(n)).unwrap();
+                let (wanted_first, wanted) = fixed(n, start, end, step);
+                assert_eq!(number(value(&count)), wanted, "{n}[{start}:{end}:{step}]");
+                assert!(wanted == number(0) || number(value(&first)) == wanted_first, "{n}[{start}:{end}:{step}]");
+            }
+        }
     }
 }
