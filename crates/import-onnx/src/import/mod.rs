@@ -20,8 +20,8 @@ use crate::graph::Graph;
 use crate::model::Model;
 use importer::Importer;
 
-pub use tenon_graph_builder::Weights;
 pub(crate) use inputs::element_name;
+pub use tenon_graph_builder::Weights;
 pub(crate) use tenon_graph_builder::sign;
 
 /// What is known about inputs before a model is imported.
