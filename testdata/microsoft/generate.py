@@ -210,3 +210,82 @@ attentions()
 multi_heads()
 rotaries()
 products()
+
+
+def quantised():
+    def bytes_of(case, *shape, dtype=np.uint8):
+        # Signed weights of 7 bits: without instructions for it, ONNX Runtime saturates sums of two products at 16 bits.
+        low, high = (0, 255) if dtype == np.uint8 else (-64, 63)
+        return case.random.integers(low, high, shape, endpoint=True).astype(dtype)
+
+    scale = lambda value: np.array(value, np.float32)
+    case = Case("matmulintegertofloat_columns")
+    case.write("MatMulIntegerToFloat", [bytes_of(case, 2, 3, 8), bytes_of(case, 8, 5, dtype=np.int8), scale(0.02), np.abs(case.floats(5)) * 0.01,
+                                        np.array(120, np.uint8), None, case.floats(5)], ["y"])
+    case = Case("matmulintegertofloat_zeros")
+    case.write("MatMulIntegerToFloat", [bytes_of(case, 3, 8), bytes_of(case, 8, 5), scale(0.02), scale(0.01), np.array(7, np.uint8),
+                                        bytes_of(case, 5)], ["y"])
+    for name, bias, zeros in (("plain", False, False), ("bias", True, True)):
+        case = Case(f"dynamicquantizematmul_{name}")
+        inputs = [case.floats(2, 3, 8), bytes_of(case, 8, 5, dtype=np.int8), np.abs(case.floats(5)) * 0.01,
+                  bytes_of(case, 5, dtype=np.int8) if zeros else None, case.floats(5) if bias else None]
+        while inputs[-1] is None:
+            inputs.pop()
+        case.write("DynamicQuantizeMatMul", inputs, ["y"])
+    for operator in ("QLinearAdd", "QLinearMul"):
+        case = Case(operator.lower())
+        case.write(operator, [bytes_of(case, 2, 3, 4), scale(0.02), np.array(100, np.uint8), bytes_of(case, 3, 1), scale(0.05),
+                              np.array(130, np.uint8), scale(0.07), np.array(90, np.uint8)], ["y"])
+    case = Case("qlinearleakyrelu")
+    case.write("QLinearLeakyRelu", [bytes_of(case, 4, 9, dtype=np.int8), scale(0.03), np.array(3, np.int8), scale(0.02), np.array(-4, np.int8)],
+               ["y"], alpha=0.2)
+    case = Case("qlinearsigmoid")
+    case.write("QLinearSigmoid", [bytes_of(case, 4, 9), scale(0.03), np.array(128, np.uint8), scale(1 / 256), np.array(0, np.uint8)], ["y"])
+    case = Case("qlinearglobalaveragepool")
+    case.write("QLinearGlobalAveragePool", [bytes_of(case, 2, 3, 4, 5), scale(0.03), np.array(128, np.uint8), scale(0.01),
+                                            np.array(100, np.uint8)], ["y"])
+    case = Case("qlinearconcat")
+    case.write("QLinearConcat", [scale(0.05), np.array(120, np.uint8), bytes_of(case, 2, 3), scale(0.03), np.array(128, np.uint8),
+                                 bytes_of(case, 2, 4), scale(0.06), np.array(99, np.uint8)], ["y"], axis=1)
+    case = Case("qlinearsoftmax")
+    case.write("QLinearSoftmax", [bytes_of(case, 3, 7), scale(0.05), np.array(128, np.uint8), scale(1 / 256), np.array(0, np.uint8)], ["y"],
+               opset=13, axis=-1)
+    for name, bits, zeros, depth in (("four", 4, False, 64), ("zeros", 4, True, 80), ("eight", 8, False, 32)):
+        case = Case(f"matmulnbits_{name}")
+        blocks, columns = -(-depth // 32), 6
+        inputs = [case.floats(2, 3, depth), bytes_of(case, columns, blocks, 32 * bits // 8), np.abs(case.floats(columns, blocks)) * 0.1]
+        if zeros:
+            inputs.append(bytes_of(case, columns, -(-blocks * bits // 8)))
+        case.write("MatMulNBits", inputs, ["y"], K=depth, N=columns, bits=bits, block_size=32)
+    for name, causal, masked in (("plain", 0, False), ("causal", 1, True)):
+        case = Case(f"qattention_{name}")
+        mask = (case.random.random((2, 3)) < 0.7).astype(np.int32) if masked else None
+        inputs = [bytes_of(case, 2, 3, 8), bytes_of(case, 8, 24, dtype=np.int8), case.floats(24), scale(0.01), scale(0.02), mask,
+                  np.array(110, np.uint8), np.array(2, np.int8)]
+        case.write("QAttention", inputs, ["y"], num_heads=2, unidirectional=causal)
+
+
+def grouped():
+    def case_of(name, length, total, past, lasts, heads=4, groups=2, size=16, turns=False, packed=False, window=-1, **attributes):
+        case = Case(f"groupquery_{name}")
+        batch = len(lasts)
+        q, k, v = case.floats(batch, length, heads * size), case.floats(batch, length, groups * size), case.floats(batch, length, groups * size)
+        q, k, v = (np.concatenate([q, k, v], 2), None, None) if packed else (q, k, v)
+        inputs = [q, k, v, case.floats(batch, groups, past, size) if past else None, case.floats(batch, groups, past, size) if past else None,
+                  np.array(lasts, np.int32), np.array([total], np.int32)]
+        if turns:
+            angle = case.random.random((total, size // 2)).astype(np.float32) * 6
+            inputs += [np.cos(angle), np.sin(angle)]
+        case.write("GroupQueryAttention", inputs, ["y", "present_key", "present_value"], constant=(6,), num_heads=heads, kv_num_heads=groups,
+                   do_rotary=int(turns), local_window_size=window, **attributes)
+
+    case_of("prompt", 5, 5, 0, [4, 4])
+    case_of("turned", 5, 5, 0, [4, 4], turns=True)
+    case_of("step", 1, 6, 5, [5, 5], turns=True)
+    case_of("packed", 4, 4, 0, [3, 3], packed=True, turns=True, rotary_interleaved=1)
+    case_of("window", 6, 6, 0, [5], window=3)
+    case_of("softcap", 1, 4, 3, [3], softcap=5.0, scale=0.5)
+
+
+quantised()
+grouped()

@@ -133,6 +133,9 @@ pub enum ImportError {
     /// An operator that no importer handles.
     #[error("{site}: the operator is not supported")]
     UnknownOperator { site: Box<NodeSite> },
+    /// An operator that is no function of numeric tensors at inference.
+    #[error("{site}: the operator is none that Tenon compiles: {reason}")]
+    OutOfScope { site: Box<NodeSite>, reason: &'static str },
     /// A version of an operator that no importer handles.
     #[error("{site}: the operator of version {version} of its operator set is not supported; {supported}")]
     OperatorVersion { site: Box<NodeSite>, version: i64, supported: String },
@@ -211,6 +214,7 @@ impl ImportError {
             ImportError::Ir(_) => "E0139",
             ImportError::NoTensor { .. } => "E0140",
             ImportError::Unrolled { .. } => "E0141",
+            ImportError::OutOfScope { .. } => "E0147",
         }
     }
 
@@ -251,6 +255,7 @@ impl ImportError {
             ImportError::UnknownOperator { .. } => {
                 "export the model without the operator; docs/onnx-operators.md lists those that are supported"
             }
+            ImportError::OutOfScope { .. } => "run this part before or after the model, and export the rest",
             ImportError::OperatorVersion { .. } => {
                 "convert the model with `onnx.version_converter.convert_version` to a version that is supported"
             }

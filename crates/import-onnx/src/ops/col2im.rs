@@ -7,6 +7,9 @@ use tenon_tensor::DType;
 use crate::error::ImportError;
 use crate::import::node::{OpImport, Outputs, product};
 
+/// Most elements of a block, and entries of the table of an axis.
+const MAX_CELLS: i64 = 1 << 24;
+
 /// Where along one axis an element of the image is found: for each place and each cell of a block, the block's number, or none.
 struct Axis {
     blocks: i64,
@@ -46,7 +49,7 @@ pub(super) fn col2im(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let mut tables = Vec::new();
     for axis in 0..axes {
         let entries = image[axis].saturating_mul(block[axis]);
-        if entries > 1 << 24 {
+        if entries > MAX_CELLS {
             return Err(op.unsupported("an image this large"));
         }
         let reach = dilations[axis] * (block[axis] - 1) + 1;
@@ -66,6 +69,9 @@ pub(super) fn col2im(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let too_large = || op.unsupported("an image this large");
     let blocks = tables.iter().try_fold(1i64, |count, axis| count.checked_mul(axis.blocks)).ok_or_else(too_large)?;
     let cells = block.iter().try_fold(1i64, |count, size| count.checked_mul(*size)).ok_or_else(too_large)?;
+    if cells > MAX_CELLS {
+        return Err(op.unsupported(format!("a block of {cells} elements")));
+    }
     let columns = op.fixed_dim(x, 1, "blocks")?;
     if columns % cells != 0 || op.dim(x, 2).differs(&tenon_graph_dialect::Dim::fixed(blocks as u64)) {
         return Err(op.invalid(format!("{} holds no {blocks} blocks of {cells} elements", op.ty(x))));

@@ -34,7 +34,8 @@ pub(super) fn deform_conv(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let offset_groups = op.node.int_or("offset_group", 1)?;
     let channels = op.fixed_dim(x, 1, "groups")?;
     let outputs = op.fixed_dim(weight, 0, "groups")?;
-    let cells: i64 = kernel.iter().product();
+    let cells = kernel.iter().try_fold(1i64, |cells, size| cells.checked_mul(*size));
+    let cells = cells.ok_or_else(|| op.unsupported("a window this large"))?;
     let offset_count = [offset_groups, cells, axes as i64].into_iter().try_fold(1i64, i64::checked_mul);
     let fits = groups >= 1
         && offset_groups >= 1

@@ -16,7 +16,7 @@ use crate::import::node::{OpImport, Outputs};
 
 /// A factor: 8-bit integers, less a zero point.
 #[derive(Clone, Copy)]
-struct Factor {
+pub(super) struct Factor {
     value: Handle,
     /// In i32, in a shape that broadcasts to the value's; none where it is known to be 0.
     zero: Option<Handle>,
@@ -24,12 +24,27 @@ struct Factor {
 
 impl Factor {
     /// Input `index` with its zero point, input `zero`. A zero point that is a list goes along `axis`.
-    fn read(op: &mut OpImport<'_, '_, '_>, index: usize, zero: usize, axis: usize) -> Result<Self, ImportError> {
-        let value = op.input(index)?;
+    pub(super) fn read(
+        op: &mut OpImport<'_, '_, '_>,
+        index: usize,
+        zero: usize,
+        axis: usize,
+    ) -> Result<Self, ImportError> {
+        let (value, zero) = (op.input(index)?, op.optional(zero)?);
+        Factor::of(op, value, zero, axis)
+    }
+
+    /// The same of a value.
+    pub(super) fn of(
+        op: &mut OpImport<'_, '_, '_>,
+        value: Handle,
+        zero: Option<Handle>,
+        axis: usize,
+    ) -> Result<Self, ImportError> {
         if op.dtype(value).bits() != 8 || !op.dtype(value).is_integer() {
-            return Err(op.invalid(format!("input number {index} must be of 8-bit integers, not {}", op.dtype(value))));
+            return Err(op.invalid(format!("factors must be of 8-bit integers, not {}", op.dtype(value))));
         }
-        let Some(zero) = op.optional(zero)? else { return Ok(Factor { value, zero: None }) };
+        let Some(zero) = zero else { return Ok(Factor { value, zero: None }) };
         let known = op.importer.builder.tensor(zero).cloned();
         if known.as_ref().is_some_and(is_zero) {
             return Ok(Factor { value, zero: None });
@@ -124,7 +139,7 @@ fn less(op: &mut OpImport<'_, '_, '_>, total: Handle, zero: Handle, sums: Handle
 }
 
 /// The matrix product of two factors, in i32.
-fn matrix_product(op: &mut OpImport<'_, '_, '_>, lhs: Factor, rhs: Factor) -> Result<Handle, ImportError> {
+pub(super) fn matrix_product(op: &mut OpImport<'_, '_, '_>, lhs: Factor, rhs: Factor) -> Result<Handle, ImportError> {
     let (rows, columns) = (op.rank(lhs.value), op.rank(rhs.value));
     if rows < 2 || columns < 2 {
         // The result of a vector lacks the dimension that its zero points go along.

@@ -40,6 +40,7 @@ mod pad;
 mod padding;
 mod pool;
 mod quantize;
+mod random;
 mod recurrent;
 mod reduce;
 mod reshape;
@@ -50,6 +51,7 @@ mod roi_align;
 mod rotary_embedding;
 mod sampling;
 mod scatter;
+mod scope;
 mod selection;
 mod sequence;
 mod shape;
@@ -63,6 +65,7 @@ mod tf_idf;
 mod top_k;
 mod training;
 mod transpose;
+mod tree_ensemble;
 mod unique;
 mod unpool;
 mod variadic;
@@ -81,7 +84,10 @@ pub(crate) type Import = for<'i, 'n, 'm> fn(&mut OpImport<'i, 'n, 'm>) -> Output
 pub(crate) fn find(node: &Node) -> Result<(&'static table::Row, i64), ImportError> {
     let site = || Box::new(node.site.clone());
     let row = table::ROWS.iter().find(|row| row.name == node.op_type() && row.domain == node.domain());
-    let row = row.ok_or_else(|| ImportError::UnknownOperator { site: site() })?;
+    let row = row.ok_or_else(|| match scope::reason(node.domain(), node.op_type()) {
+        Some(reason) => ImportError::OutOfScope { site: site(), reason },
+        None => ImportError::UnknownOperator { site: site() },
+    })?;
     let version = node.version;
     let oldest = row.versions.first().copied().unwrap_or(1);
     if row.removed.is_some_and(|removed| version >= removed) {

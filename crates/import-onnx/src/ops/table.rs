@@ -48,6 +48,7 @@ rows! {
     "Attention" [23, 24, 25] => attention::attention, "Q, K and V of several element types";
     "AveragePool" [7, 10, 11, 19, 22] => pool::average_pool;
     "BatchNormalization" [7, 9, 14, 15] => normalization::batch, "`spatial` = 0; the outputs of training mode before version 14";
+    "Bernoulli" [15, 22] => random::bernoulli, "nodes without a seed";
     "BitCast" [26] => cast::bitcast;
     "BitShift" [11, 28] => elementwise::bit_shift;
     "BitwiseAnd" [18] => elementwise::direct;
@@ -139,6 +140,7 @@ rows! {
     "Mish" [18, 22] => activation::mish;
     "Mod" [10, 13, 28] => elementwise::modulo;
     "Mul" [7, 13, 14] => elementwise::direct;
+    "Multinomial" [7, 22] => random::multinomial, "nodes without a seed";
     "Neg" [6, 13] => elementwise::direct;
     "NegativeLogLikelihoodLoss" [12, 13, 22] => loss::negative_log_likelihood;
     "NonMaxSuppression" [10, 11] => non_max_suppression::non_max_suppression;
@@ -157,6 +159,10 @@ rows! {
     "QuantizeLinear" [10, 13, 19, 21, 23, 24, 25, 28] => quantize::quantize;
     "RMSNormalization" [23] => normalization::rms, "`stash_type` other than f32";
     "RNN" [7, 14, 22] => recurrent::rnn, "sequences whose length is not fixed";
+    "RandomNormal" [1, 22] => random::normal, "nodes without a seed";
+    "RandomNormalLike" [1, 22] => random::normal, "nodes without a seed";
+    "RandomUniform" [1, 22] => random::uniform, "nodes without a seed";
+    "RandomUniformLike" [1, 22] => random::uniform, "nodes without a seed";
     "Range" [11, 27] => fill::range;
     "Reciprocal" [6, 13] => elementwise::direct;
     "ReduceL1" [1, 11, 13, 18] => reduce::reduce;
@@ -227,6 +233,7 @@ rows! {
     "ArrayFeatureExtractor" in "ai.onnx.ml" [1] => classical::array_feature_extractor;
     "Binarizer" in "ai.onnx.ml" [1] => classical::binarizer;
     "FlexAttention" in "ai.onnx.preview" [1] => flex_attention::flex_attention;
+    "TreeEnsemble" in "ai.onnx.ml" [5] => tree_ensemble::tree_ensemble, "`post_transform` 3 and 4; trees of more than 256 levels";
     "Adagrad" in "ai.onnx.preview.training" [1] => training::adagrad;
     "Adam" in "ai.onnx.preview.training" [1] => training::adam;
     "Momentum" in "ai.onnx.preview.training" [1] => training::momentum;
@@ -234,12 +241,25 @@ rows! {
         "`do_rotary` = 1; a past that shares its memory with the present; masks of four dimensions or for packed input";
     "BiasGelu" in "com.microsoft" [1] => microsoft::gelu::gelu;
     "DynamicQuantizeLSTM" in "com.microsoft" [1] => recurrent::dynamic_quantize_lstm, "sequences whose length is not fixed";
+    "DynamicQuantizeMatMul" in "com.microsoft" [1] => microsoft::quantized::dynamic_quantize_matmul;
     "EmbedLayerNormalization" in "com.microsoft" [1] => microsoft::embed_layer_normalization::embed_layer_normalization;
     "FastGelu" in "com.microsoft" [1] => microsoft::gelu::fast_gelu;
     "FusedMatMul" in "com.microsoft" [1] => microsoft::fused_matmul::fused_matmul;
     "Gelu" in "com.microsoft" [1] => microsoft::gelu::gelu;
+    "GroupQueryAttention" in "com.microsoft" [1] => microsoft::group_query_attention::group_query_attention,
+        "`smooth_softmax` = 1; sinks; quantised caches; the output `output_qk`; a cache whose size is not known before the model runs";
+    "MatMulIntegerToFloat" in "com.microsoft" [1] => microsoft::quantized::matmul_integer_to_float;
+    "MatMulNBits" in "com.microsoft" [1] => microsoft::quantized::matmul_nbits, "the input `g_idx`";
     "MultiHeadAttention" in "com.microsoft" [1] => microsoft::multi_head_attention::multi_head_attention,
         "packed operands; a past that shares its memory with the present; the output `qk`";
+    "QAttention" in "com.microsoft" [1] => microsoft::attention::quantized_attention, "what Attention lacks";
+    "QLinearAdd" in "com.microsoft" [1] => microsoft::qlinear::binary;
+    "QLinearConcat" in "com.microsoft" [1] => microsoft::qlinear::concat;
+    "QLinearGlobalAveragePool" in "com.microsoft" [1] => microsoft::qlinear::global_average_pool;
+    "QLinearLeakyRelu" in "com.microsoft" [1] => microsoft::qlinear::unary;
+    "QLinearMul" in "com.microsoft" [1] => microsoft::qlinear::binary;
+    "QLinearSigmoid" in "com.microsoft" [1] => microsoft::qlinear::unary;
+    "QLinearSoftmax" in "com.microsoft" [1] => microsoft::qlinear::softmax, "a softmax along several axes";
     "QuickGelu" in "com.microsoft" [1] => microsoft::gelu::quick_gelu;
     "RotaryEmbedding" in "com.microsoft" [1] => microsoft::rotary_embedding::rotary_embedding,
         "packed batches; `scale` other than 1";

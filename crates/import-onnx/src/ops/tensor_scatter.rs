@@ -5,6 +5,8 @@ use tenon_graph_dialect::operators::{Function, Iota};
 use tenon_tensor::DType;
 
 use super::reverse_sequence::take_steps;
+use crate::error::ImportError;
+use crate::import::importer::Handle;
 use crate::import::node::{OpImport, Outputs};
 
 /// Cache `[B, …, S, …]`, update `[B, …, L, …]`: of each batch, the update's steps from `write_indices` (0) on along `axis`; in the mode
@@ -25,22 +27,37 @@ pub(super) fn tensor_scatter(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     if axis == 0 || !fits {
         return Err(op.invalid(format!("the update, {}, does not fit the cache, {}", op.ty(update), op.ty(cache))));
     }
-    let (batch, size) = (op.dim(cache, 0).extent.clone(), op.dim(cache, axis).extent.clone());
-    let length = op.dim(update, axis).extent.clone();
-    if length.as_constant() == Some(0) || size.as_constant() == Some(0) {
-        return Ok(vec![cache]);
-    }
+    let batch = op.dim(cache, 0).extent.clone();
     let one = DimExpr::constant(1);
     let first = match op.optional(2)? {
         Some(first) => {
             let first = op.cast(first, DType::I64)?;
-            op.reshape(first, vec![batch.clone(), one.clone()])?
+            op.reshape(first, vec![batch, one])?
         }
         None => {
             let zero = op.scalar(0.0, DType::I64)?;
-            op.broadcast(zero, vec![batch.clone(), one.clone()])?
+            op.broadcast(zero, vec![batch, one])?
         }
     };
+    Ok(vec![write_steps(op, cache, update, first, axis, circular)?])
+}
+
+/// A cache with the steps of `update` along `axis` written into it, from the places `first` `[B, 1]` on.
+pub(super) fn write_steps(
+    op: &mut OpImport<'_, '_, '_>,
+    cache: Handle,
+    update: Handle,
+    first: Handle,
+    axis: usize,
+    circular: bool,
+) -> Result<Handle, ImportError> {
+    let rank = op.rank(cache);
+    let (batch, size) = (op.dim(cache, 0).extent.clone(), op.dim(cache, axis).extent.clone());
+    let length = op.dim(update, axis).extent.clone();
+    if length.as_constant() == Some(0) || size.as_constant() == Some(0) {
+        return Ok(cache);
+    }
+    let one = DimExpr::constant(1);
     let step = op.emit(Iota { dtype: DType::I64, shape: vec![one, size.clone()], axis: 1 }, &[])?;
     let mut from = op.apply(Function::Subtract, &[step, first])?;
     let limit = op.importer.builder.symbolic(DType::I64, &[], vec![length]);
@@ -58,5 +75,5 @@ pub(super) fn tensor_scatter(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     shape[0] = batch;
     shape[axis] = size;
     let hit = op.reshape(hit, shape)?;
-    Ok(vec![op.apply(Function::Select, &[hit, new, cache])?])
+    op.apply(Function::Select, &[hit, new, cache])
 }

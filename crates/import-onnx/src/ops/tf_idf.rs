@@ -13,6 +13,9 @@ use crate::import::node::{OpImport, Outputs};
 /// Most comparisons of an element of an n-gram that are written out.
 const MAX_STEPS: i64 = 4096;
 
+/// Most places of the result.
+const MAX_OUTPUTS: i64 = 1 << 20;
+
 /// The n-grams of one length, and the number of each in the vocabulary.
 struct Grams {
     length: usize,
@@ -44,7 +47,7 @@ pub(super) fn tf_idf_vectorizer(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         return Err(op.invalid(format!("n-grams of {shortest} to {longest} elements in {}", op.ty(x))));
     }
     let outputs = places.iter().max().map_or(0, |last| last.saturating_add(1));
-    if outputs > 1 << 24 || places.iter().any(|place| *place < 0) {
+    if outputs > MAX_OUTPUTS || places.iter().any(|place| *place < 0) {
         return Err(op.node.attribute_error("ngram_indexes", "places of the result", "is out of range"));
     }
     if weights.as_ref().is_some_and(|weights| weights.len() != places.len()) {
@@ -81,6 +84,9 @@ pub(super) fn tf_idf_vectorizer(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         counts = op.apply(Function::Multiply, &[counts, weights])?;
     }
     let rounds = columns.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    if (rounds as i64).saturating_mul(outputs) > 16 * MAX_OUTPUTS {
+        return Err(op.unsupported(format!("{rounds} n-grams at one place of the result")));
+    }
     let mut result = None;
     for round in 0..rounds {
         let index: Vec<i64> = columns.iter().map(|list| list.get(round).copied().unwrap_or(count)).collect();
@@ -150,7 +156,7 @@ fn count_grams(
 ) -> Result<Handle, ImportError> {
     let steps = grams.length as i64 - 1;
     // Single elements are counted once, whatever is skipped.
-    let furthest = if steps == 0 { 1 } else { (skips + 1).min((length - 1) / steps) };
+    let furthest = if steps == 0 { 1 } else { skips.saturating_add(1).min((length - 1) / steps) };
     if furthest.saturating_mul(steps + 1) > MAX_STEPS {
         return Err(op.unsupported(format!("n-grams of {} elements at up to {furthest} distances", grams.length)));
     }

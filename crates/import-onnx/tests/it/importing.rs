@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::common::*;
 use bytes::Bytes;
+use tenon_import_onnx::proto::attribute_proto::AttributeType;
 use tenon_import_onnx::proto::tensor_proto::DataType;
 use tenon_import_onnx::proto::*;
 use tenon_import_onnx::{ImportError, ImportOptions, import_loaded};
@@ -175,9 +176,13 @@ fn a_branch_that_is_known_takes_the_place_of_the_node() {
 
 #[test]
 fn operators_versions_and_options_that_are_not_supported() {
-    let (code, message) = refused(one(node("StringNormalizer", &["x"], &["y"])));
+    let (code, message) = refused(one(node("FancyPool", &["x"], &["y"])));
     assert_eq!(code, "E0130");
-    assert!(message.contains("`stringnormalizer` (StringNormalizer, number 0)"), "{message}");
+    assert!(message.contains("`fancypool` (FancyPool, number 0)"), "{message}");
+    // What is no function of numeric tensors says so.
+    let (code, message) = refused(one(node("ImageDecoder", &["x"], &["y"])));
+    assert_eq!(code, "E0147");
+    assert!(message.contains("decoded before the model runs"), "{message}");
     // Gelu begins at version 20, Upsample ends at 10; the model imports version 17.
     for op_type in ["Gelu", "Upsample"] {
         assert_eq!(refused(one(node(op_type, &["x"], &["y"]))).0, "E0131");
@@ -198,11 +203,52 @@ fn operators_versions_and_options_that_are_not_supported() {
     let (code, message) = refused(graph);
     assert_eq!(code, "E0135");
     assert!(message.contains("`drop`"), "{message}");
+    let mut regions = one(node("RoiAlign", &["x", "regions", "images"], &["y"]));
+    regions.input = vec![value("x", &[1, 2, 4, 4]), value("regions", &[3, 4]), value("images", &[3])];
+    let (code, message) = refused(regions);
+    assert_eq!(code, "E0135");
+    assert!(message.contains("sampling_ratio"), "{message}");
+    // Numbers that no seed decides.
+    assert_eq!(refused(one(node("Bernoulli", &["x"], &["y"]))).0, "E0135");
     // An output that is not supported.
     let names = ["x", "scale", "bias", "mean", "variance"];
     let mut graph = one(node("BatchNormalization", &names, &["y", "running"]));
     graph.input = names.iter().map(|name| value(name, if *name == "x" { &[1, 5][..] } else { &[5][..] })).collect();
     assert_eq!(refused(graph).0, "E0135");
+}
+
+#[test]
+fn decompositions_follow_free_dimensions() {
+    let kernel = AttributeProto { ints: vec![2, 2], ..attribute("kernel_shape", AttributeType::Ints) };
+    let cases = [
+        ("GridSample", vec![("x", vec![-1, 3, 4, 5]), ("grid", vec![-1, 2, 6, 2])], vec![], r#"["n", 3, 2, 6]"#),
+        ("MaxPool", vec![("x", vec![-1, 3, 4, 5])], vec![kernel], r#"["n", 3, 3, 4]"#),
+        ("Det", vec![("x", vec![2, -1, 3, 3])], vec![], r#"[2, "n"]"#),
+    ];
+    for (op_type, inputs, attributes, dims) in cases {
+        let names: Vec<&str> = inputs.iter().map(|(name, _)| *name).collect();
+        let outputs: &[&str] = if op_type == "MaxPool" { &["values", "y"] } else { &["y"] };
+        let mut operator = node(op_type, &names, outputs);
+        operator.attribute = attributes;
+        let mut graph = one(operator);
+        graph.input = inputs.iter().map(|(name, dims)| value(name, dims)).collect();
+        let text = import(&model(graph)).unwrap();
+        let result = text.lines().find(|line| line.contains("return")).unwrap_or_default();
+        assert!(result.contains(dims), "{op_type}: {result}");
+    }
+}
+
+/// Philox4x32-10 of counter and key 0 begins with 0x6627e8d5, by the known answers of its authors; uniform numbers have 24 bits.
+#[test]
+fn random_numbers_are_those_of_philox() {
+    let mut draw = node("RandomUniform", &[], &["y"]);
+    draw.attribute = vec![
+        AttributeProto { f: Some(0.0), ..attribute("seed", AttributeType::Float) },
+        AttributeProto { ints: vec![1], ..attribute("shape", AttributeType::Ints) },
+    ];
+    let text = import(&model(one(draw))).unwrap();
+    let expected = f64::from(0x6627e8) / f64::from(1 << 24);
+    assert!(text.contains(&format!("{expected:.6}")), "{text}");
 }
 
 #[test]

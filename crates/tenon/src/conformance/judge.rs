@@ -79,6 +79,18 @@ pub fn judge(found: &Tensor, recorded: &Tensor) -> Result<(), String> {
     ))
 }
 
+/// For a model that draws random numbers: type and shape, since the recorded values are those of another generator.
+///
+/// # Errors
+/// The difference in words.
+pub fn judge_drawn(found: &Tensor, recorded: &Tensor) -> Result<(), String> {
+    let describe = |tensor: &Tensor| format!("{}{:?}", tensor.dtype(), tensor.shape());
+    match found.dtype() == recorded.dtype() && found.shape() == recorded.shape() {
+        true => Ok(()),
+        false => Err(format!("{} instead of {}", describe(found), describe(recorded))),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -21,7 +21,7 @@ use tenon_target::Target;
 
 pub use case::run_case;
 pub use expectations::{Deviation, Expectations};
-pub use judge::{Tolerance, judge};
+pub use judge::{Tolerance, judge, judge_drawn};
 pub use pool::{Limits, run_cases};
 pub use worker::{WorkerArguments, serve};
 

@@ -2,6 +2,7 @@
 
 use tenon_graph_dialect::DimExpr;
 use tenon_graph_dialect::operators::{Attention, Causal, Concat, Contract, Function};
+use tenon_tensor::DType;
 
 use super::mask::{Sizes, mask, with_bias};
 use super::wide;
@@ -9,6 +10,8 @@ use crate::error::ImportError;
 use crate::import::importer::Handle;
 use crate::import::node::{OpImport, Outputs, accumulator};
 use crate::ops::heads::{default_scale, join, split};
+use crate::ops::integer_product::{Factor, matrix_product};
+use crate::ops::matmul::product;
 
 /// `[batch, sequence, size]` attends to itself and to the cache `[2, batch, heads, past, size of a head]`, which grows by the sequence.
 pub(in crate::ops) fn attention(op: &mut OpImport<'_, '_, '_>) -> Outputs {
@@ -25,12 +28,68 @@ pub(in crate::ops) fn attention(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     if node.flag_or("past_present_share_buffer", false)? || op.optional(6)?.is_some() {
         return Err(op.unsupported("a past that shares its memory with the present"));
     }
-    let x = op.input(0)?;
-    if op.rank(x) != 3 {
-        return Err(op.invalid(format!("the input must be [batch, sequence, size], not {}", op.ty(x))));
+    let x = input(op)?;
+    let parts = project(op, x, heads)?;
+    let settings = Settings { causal, filter, scale, mask: 3, past: 4, bias: Some(5) };
+    attend(op, x, parts, &settings)
+}
+
+/// QAttention: the same with input and weights of 8 bits, whose product is exact.
+pub(in crate::ops) fn quantized_attention(op: &mut OpImport<'_, '_, '_>) -> Outputs {
+    op.takes(5..=9)?;
+    let node = op.node;
+    let heads = node.required("num_heads", node.int("num_heads")?)?;
+    let causal = node.flag_or("unidirectional", false)?;
+    let filter = node.float_or("mask_filter_value", -10000.0)?;
+    let scale = node.float_or("scale", 0.0)?;
+    if node.flag_or("do_rotary", false)? {
+        return Err(op.unsupported("`do_rotary` = 1"));
     }
-    let past = op.optional(4)?;
-    let [q, k, v] = project(op, x, heads)?;
+    if node.flag_or("past_present_share_buffer", false)? {
+        return Err(op.unsupported("a past that shares its memory with the present"));
+    }
+    let x = input(op)?;
+    let (lhs, rhs) = (Factor::read(op, 0, 6, 1)?, Factor::read(op, 1, 7, 1)?);
+    let sums = matrix_product(op, lhs, rhs)?;
+    let (x_scale, weight_scale, bias) = (op.input(3)?, op.input(4)?, op.input(2)?);
+    let x_scale = op.as_scalar(x_scale)?;
+    let scales = op.apply(Function::Multiply, &[x_scale, weight_scale])?;
+    let sums = op.cast(sums, op.dtype(scales))?;
+    let sums = op.apply(Function::Multiply, &[sums, scales])?;
+    let sums = op.apply(Function::Add, &[sums, bias])?;
+    let size = op.fixed_dim(sums, 2, "a projection")? / 3;
+    let mut part = |index: i64| {
+        let part = op.slice(sums, 2, (index * size).into(), size.into())?;
+        split(op, part, heads)
+    };
+    let parts = [part(0)?, part(1)?, part(2)?];
+    attend(op, x, parts, &Settings { causal, filter, scale, mask: 5, past: 8, bias: None })
+}
+
+/// The input, `[batch, sequence, size]`.
+fn input(op: &OpImport<'_, '_, '_>) -> Result<Handle, ImportError> {
+    let x = op.input(0)?;
+    match op.rank(x) {
+        3 => Ok(x),
+        _ => Err(op.invalid(format!("the input must be [batch, sequence, size], not {}", op.ty(x)))),
+    }
+}
+
+/// What attributes say, and which inputs hold the rest.
+struct Settings {
+    causal: bool,
+    filter: f32,
+    /// 0: that of the heads' size.
+    scale: f32,
+    mask: usize,
+    past: usize,
+    bias: Option<usize>,
+}
+
+/// Attention of queries, keys and values `[batch, heads, sequence, size of a head]`.
+fn attend(op: &mut OpImport<'_, '_, '_>, x: Handle, [q, k, v]: [Handle; 3], settings: &Settings) -> Outputs {
+    let Settings { causal, filter, scale, .. } = *settings;
+    let past = op.optional(settings.past)?;
     let (keys, values, present) = cache(op, past, k, v)?;
     let sizes = Sizes {
         batch: op.dim(x, 0).extent.clone(),
@@ -38,9 +97,12 @@ pub(in crate::ops) fn attention(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         keys: op.dim(keys, 2).extent.clone(),
     };
     let scale = if scale == 0.0 { default_scale(op, q)? } else { f64::from(scale) };
-    let masked = mask(op, 3, &sizes, filter, causal)?;
+    let masked = mask(op, settings.mask, &sizes, filter, causal)?;
     let causal = (causal && masked.is_none()).then_some(Causal::End);
-    let masked = with_bias(op, 5, masked)?;
+    let masked = match settings.bias {
+        Some(bias) => with_bias(op, bias, masked)?,
+        None => masked,
+    };
     let operands: Vec<Handle> = [q, keys, values].into_iter().chain(masked).collect();
     let result = op.emit(Attention { scale, softcap: None, causal }, &operands)?;
     let result = join(op, result)?;

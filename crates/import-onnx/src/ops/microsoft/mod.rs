@@ -6,8 +6,11 @@ pub(super) mod attention;
 pub(super) mod embed_layer_normalization;
 pub(super) mod fused_matmul;
 pub(super) mod gelu;
+pub(super) mod group_query_attention;
 mod mask;
 pub(super) mod multi_head_attention;
+pub(super) mod qlinear;
+pub(super) mod quantized;
 pub(super) mod rotary_embedding;
 pub(super) mod skip_layer_normalization;
 
