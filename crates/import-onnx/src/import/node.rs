@@ -38,7 +38,7 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
         ImportError::Option { site: Box::new(self.node.site.clone()), what: what.into() }
     }
 
-    fn semantic(&self, source: SemanticError) -> ImportError {
+    pub(crate) fn semantic(&self, source: SemanticError) -> ImportError {
         ImportError::Semantic { site: Box::new(self.node.site.clone()), source }
     }
 
