@@ -129,6 +129,8 @@ pub struct Instance {
     kernels: HashMap<String, KernelHandle>,
     /// The extents of the last run's inputs and what followed from them.
     resolved: Option<(Extents, Arc<Resolved>)>,
+    /// Tensors that the next run takes where the caller gives none; see [`Instance::keep`].
+    states: BTreeMap<String, Tensor>,
     _modules: Vec<Arc<LoadedModule>>,
     _arena: Vec<Allocation>,
     _parameters: Arc<DeviceParameters>,
@@ -222,6 +224,7 @@ impl Instance {
             buffers,
             kernels,
             resolved: None,
+            states: BTreeMap::new(),
             _modules: modules,
             _arena: arena,
             _parameters: parameters,
@@ -233,6 +236,17 @@ impl Instance {
     /// The plan that it runs.
     pub fn plan(&self) -> &LaunchPlan {
         self.executable.plan()
+    }
+
+    /// Keeps a tensor between runs, of a program that takes it as an input and gives its next value as an output of the same name (a buffer
+    /// that a model writes). A run takes the kept value where the caller gives none, and keeps the one that it gave.
+    pub fn keep(&mut self, name: impl Into<String>, first: Tensor) {
+        self.states.insert(name.into(), first);
+    }
+
+    /// The tensors that are kept, by name, as the next run takes them.
+    pub fn kept(&self) -> &BTreeMap<String, Tensor> {
+        &self.states
     }
 
     /// Runs the plan. Inputs are found by name and checked before anything runs; the extents of the plan follow from their shapes.
@@ -252,7 +266,10 @@ impl Instance {
         let stream = Stream::default();
         let executable = Arc::clone(&self.executable);
         let plan = executable.plan();
-        let (tensors, mut extents) = bind(plan, executable.expressions(), inputs)?;
+        let kept = self.states.iter().filter(|(name, _)| !inputs.iter().any(|(given, _)| given == *name));
+        let inputs: Vec<(String, Tensor)> =
+            inputs.iter().cloned().chain(kept.map(|(name, tensor)| (name.clone(), tensor.clone()))).collect();
+        let (tensors, mut extents) = bind(plan, executable.expressions(), &inputs)?;
         let mut resolved = self.resolve(&executable, &extents)?;
         self.discard(plan)?;
         for (tensor, allocation) in tensors.iter().zip(&self.inputs) {
@@ -282,6 +299,11 @@ impl Instance {
         let mut outputs = Vec::with_capacity(plan.outputs.len());
         for ((slot, allocation), shape) in plan.outputs.iter().zip(&self.outputs).zip(&resolved.outputs) {
             outputs.push(self.download(slot, allocation, shape)?);
+        }
+        for (name, tensor) in &outputs {
+            if let Some(state) = self.states.get_mut(name) {
+                *state = tensor.clone();
+            }
         }
         Ok(RunResult { outputs, extents, launches: steps.iter().map(StepReport::launches).sum(), steps })
     }

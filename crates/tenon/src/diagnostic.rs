@@ -180,6 +180,7 @@ macro_rules! coded {
 coded!(
     tenon_bundle::BundleError,
     tenon_import_onnx::ImportError,
+    tenon_import_pt2::Pt2Error,
     tenon_ir::IrError,
     tenon_lowering::LoweringError,
     tenon_lowering::codegen::CodegenError,

@@ -10,6 +10,7 @@
 mod bucket;
 mod contract;
 mod entry;
+mod ranges;
 mod space;
 mod substitute;
 

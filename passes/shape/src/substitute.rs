@@ -33,6 +33,7 @@ struct Capacities<'l> {
 /// # Errors
 /// An operator whose operands no longer fit, or a dimension that became negative, by node.
 pub(crate) fn substitute(module: &Module<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<(), PassError> {
+    crate::ranges::substitute(module, lookup, capacity)?;
     // Of the extents that the module computes, those passed so far.
     let computed: Computed = RefCell::default();
     let capacity = |name: &str| capacity(name).or_else(|| computed.borrow().get(name).copied());

@@ -18,7 +18,7 @@ use crate::{Diagnostic, Failure};
 /// What is compiled, and for what.
 #[derive(Args)]
 pub(super) struct ModelArguments {
-    /// The model: `.onnx`, or `.mlir` of Tenon's
+    /// The model: `.onnx`, `.pt2` of torch.export, or `.mlir` of Tenon's
     #[arg(required_unless_present_any = ["from", "list"])]
     pub(super) model: Option<PathBuf>,
     /// Resume from a dump of `tenon lower` instead of a model

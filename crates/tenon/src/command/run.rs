@@ -116,6 +116,11 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let inputs = typed_inputs(&arguments.model.inputs, raw, executable.plan(), &source.constant_inputs)?;
     let device_name = arguments.device.describe(device.as_ref());
     let mut instance = Instance::new(device, executable)?;
+    for name in &source.states {
+        if let Some(first) = source.weights.get(name) {
+            instance.keep(name, first.clone());
+        }
+    }
     let compiled = start.elapsed();
     let start = Instant::now();
     output.progress("running");

@@ -27,6 +27,8 @@ pub struct Source<'s> {
     pub weights: IndexMap<String, Tensor>,
     /// Inputs whose given value decided a shape, and which became constants.
     pub constant_inputs: Vec<String>,
+    /// Inputs that a run gives under the same name, and that are kept between runs; their first values are among the weights.
+    pub states: Vec<String>,
     pub(super) bucket: Option<String>,
     pub(super) point: Point,
     pub(super) target: Option<&'static Target>,
@@ -39,7 +41,7 @@ enum Body<'s> {
 }
 
 impl<'s> Source<'s> {
-    /// Reads a model: ONNX (`.onnx`), or a module of Tenon's (`.mlir`), at stage `import` unless it says another.
+    /// Reads a model: ONNX (`.onnx`), an archive of torch.export (`.pt2`), or a module of Tenon's (`.mlir`), at stage `import` unless it says another.
     ///
     /// # Errors
     /// The file cannot be read, is of another kind, or is refused by its importer.
@@ -62,6 +64,25 @@ impl<'s> Source<'s> {
                     name: path.display().to_string(),
                     weights: imported.weights,
                     constant_inputs: imported.constant_inputs,
+                    states: Vec::new(),
+                    bucket: None,
+                    target: None,
+                    body: Body::Module(imported.module),
+                })
+            }
+            "pt2" if weights.is_some() => {
+                let message = "an archive of torch.export brings its own weights";
+                Err(Diagnostic::new("E0032", message).with_help("leave out --weights").into())
+            }
+            "pt2" => {
+                let options = tenon_import_pt2::ImportOptions { shapes: options.shapes.clone() };
+                let imported = tenon_import_pt2::import_archive(session, path, &options)?;
+                Ok(Source {
+                    stage: Stage::Import,
+                    name: path.display().to_string(),
+                    weights: imported.weights,
+                    constant_inputs: Vec::new(),
+                    states: imported.states,
                     bucket: None,
                     point: Point::new(),
                     target: None,
@@ -70,7 +91,7 @@ impl<'s> Source<'s> {
             }
             "mlir" => Source::text(session, path, weights, Some(Stage::Import)),
             _ => {
-                let message = format!("{}: a model is a `.onnx` or a `.mlir` file", path.display());
+                let message = format!("{}: a model is a `.onnx`, `.pt2` or `.mlir` file", path.display());
                 Err(Diagnostic::new("E0007", message)
                     .with_help("name a model, or resume from another dump with --from")
                     .into())
@@ -113,6 +134,7 @@ impl<'s> Source<'s> {
             stage,
             weights: weights.map(read_weights).transpose()?.unwrap_or_default(),
             constant_inputs: Vec::new(),
+            states: Vec::new(),
             bucket: header.bucket,
             point: Point::new(),
             target,

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod basics;
-mod codegen;
 mod bundle;
+mod codegen;
 mod conformance;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -18,6 +18,7 @@ mod run;
 mod selection;
 mod sim;
 mod stream;
+mod torch_export;
 mod verify;
 
 use std::path::{Path, PathBuf};

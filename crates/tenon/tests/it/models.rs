@@ -19,7 +19,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Largest |actual - expected| - relative · |expected|.
-fn excess(actual: &Tensor, expected: &Tensor, relative: f64) -> f64 {
+pub(crate) fn excess(actual: &Tensor, expected: &Tensor, relative: f64) -> f64 {
     assert_eq!((actual.dtype(), actual.shape()), (expected.dtype(), expected.shape()));
     let pairs = actual.iter_f64().unwrap().zip(expected.iter_f64().unwrap());
     pairs
