@@ -368,6 +368,7 @@ impl Instance {
             entry: None,
             source_nodes: step.source_nodes.clone(),
             counters: None,
+            inner: Vec::new(),
         })
     }
 

@@ -131,6 +131,8 @@ pub fn outputs(case: &Case, inputs: &[Tensor], like: &[Tensor], body: &Body<'_>)
 struct Lowered {
     grid: [u32; 3],
     warps: u32,
+    /// Numbers that it takes after its pointers.
+    numbers: Vec<i64>,
     compiled: crate::support::Compiled,
     ptx: tenon_ptx_sim::Module,
 }
@@ -160,7 +162,9 @@ fn lower(target: &str, module: &Module<'_>) -> Lowered {
     let ptx = tenon_ptx_sim::Module::parse(&compiled.ptx).unwrap_or_else(|error| panic!("{error}\n{}", compiled.ptx));
     assert!(compiled.info.shared_bytes <= info.shared_bytes);
     let grid = scheduled.shape.grid.clone().map(|size| size.as_constant().unwrap() as u32);
-    Lowered { grid, warps: scheduled.shape.warps, compiled, ptx }
+    // Sizes are numbers here: what is passed besides are starts of slices.
+    let numbers = scheduled.extents.iter().map(|extent| extent.as_constant().unwrap()).collect();
+    Lowered { grid, warps: scheduled.shape.warps, numbers, compiled, ptx }
 }
 
 impl Lowered {
@@ -179,9 +183,7 @@ impl Lowered {
             arguments.push(Argument::Pointer(pointer.address()));
             outputs.push(pointer);
         }
-        // Sizes are numbers here: what is passed besides are starts of slices.
-        let numbers = scheduled.extents.iter().map(|extent| Argument::I64(extent.as_constant().unwrap()));
-        arguments.extend(numbers);
+        arguments.extend(self.numbers.iter().map(|number| Argument::I64(*number)));
         let config = LaunchConfig {
             grid: self.grid,
             block: [self.warps * 32, 1, 1],

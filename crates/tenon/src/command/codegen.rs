@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     }
     let nvdisasm = nvdisasm.ok();
     let recipe = match &arguments.recipe {
-        Some(path) => Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))?.0,
+        Some(path) => Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))?.recipe,
         None => Recipe::default(),
     };
     let names = if arguments.targets.is_empty() { &recipe.targets } else { &arguments.targets };

@@ -3,9 +3,9 @@
 //! One file a command: its arguments, what it does, what it prints. Exit status: 0 done, 1 refused, 2 wrong usage.
 
 mod arguments;
-mod codegen;
 mod build;
 mod bundled;
+mod codegen;
 mod conformance;
 mod device;
 mod diff;
