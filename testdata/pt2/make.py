@@ -5,6 +5,7 @@ PyTorch gives. Made with torch 2.15.0 on a CPU:
     python testdata/pt2/make.py testdata/pt2
 """
 
+import copy
 import json
 import os
 import shutil
@@ -445,7 +446,8 @@ def save(root, name, module, inputs, **options):
         program = export(module, tuple(inputs), strict=False, **options)
         for index, value in enumerate(inputs):
             numpy.save(os.path.join(folder, f"input_{index}.npy"), value.numpy())
-        outputs = torch.utils._pytree.tree_leaves(module(*[value.clone() for value in inputs]))
+        # A copy runs, so that buffers are saved as they were before.
+        outputs = torch.utils._pytree.tree_leaves(copy.deepcopy(module)(*[value.clone() for value in inputs]))
         for index, value in enumerate(outputs):
             numpy.save(os.path.join(folder, f"output_{index}.npy"), value.contiguous().numpy())
     path = os.path.join(folder, "model.pt2")

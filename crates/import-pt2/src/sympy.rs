@@ -14,27 +14,27 @@ pub(crate) enum Relation {
 }
 
 impl Relation {
-    /// Whether it holds, where that is known for all sizes; `positive`: every symbol is at least 1.
+    /// Whether it holds, where that is known for all sizes; no symbol is negative.
     pub(crate) fn decide(&self) -> Option<bool> {
-        use std::cmp::Ordering::*;
-        let Relation::Compare(left, relation, right) = self else {
-            return match self {
-                Relation::Known(value) => Some(*value),
-                Relation::Compare(..) => None,
-            };
+        use std::cmp::Ordering::{Greater, Less};
+        let (left, relation, right) = match self {
+            Relation::Known(value) => return Some(*value),
+            Relation::Compare(left, relation, right) => (left, *relation, right),
         };
-        let order = match left == right {
-            true => Equal,
-            false => tenon_graph_builder::sign(&left.sub(right)?)?,
+        let difference = left.sub(right)?;
+        let sign = |bound: i64| tenon_graph_builder::sign(&difference.sub(&DimExpr::constant(bound))?);
+        let at_least = |bound: i64| sign(bound - 1) == Some(Greater);
+        let at_most = |bound: i64| sign(bound + 1) == Some(Less);
+        let differs = at_least(1) || at_most(-1);
+        let (holds, fails) = match relation {
+            "==" => (left == right, differs),
+            "!=" => (differs, left == right),
+            "<" => (at_most(-1), at_least(0)),
+            "<=" => (at_most(0), at_least(1)),
+            ">" => (at_least(1), at_most(0)),
+            _ => (at_least(0), at_most(-1)),
         };
-        Some(match *relation {
-            "==" => order == Equal,
-            "!=" => order != Equal,
-            "<" => order == Less,
-            "<=" => order != Greater,
-            ">" => order == Greater,
-            _ => order != Less,
-        })
+        (holds || fails).then_some(holds)
     }
 }
 

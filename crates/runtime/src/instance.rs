@@ -181,6 +181,7 @@ impl DeviceModules {
 impl Instance {
     /// Puts an executable on a device, with its weights.
     pub fn new(device: Arc<dyn Device>, executable: Arc<Executable>) -> Result<Self, RuntimeError> {
+        check_conditionals(&device, executable.plan())?;
         let parameters = DeviceParameters::upload(&device, executable.parameters())?;
         let placement = device.placement();
         Instance::with_parameters(device, executable, parameters, placement)
@@ -206,10 +207,7 @@ impl Instance {
         modules: &mut DeviceModules,
     ) -> Result<Self, RuntimeError> {
         let plan = executable.plan();
-        if plan.has_conditionals() && !device.runs_conditionals() {
-            let feature = "conditional steps of the launch plan (`if`, `while`)".to_owned();
-            return Err(DeviceError::Unsupported { device: device.name(), feature }.into());
-        }
+        check_conditionals(&device, plan)?;
         let modules = executable.modules().iter().map(|ptx| modules.get(ptx)).collect::<Result<Vec<_>, _>>()?;
         let handles: Vec<_> = modules.iter().map(|module| module.handle).collect();
         let kernels = find_kernels(&device, plan, &handles)?;
@@ -508,6 +506,15 @@ impl Instance {
             Place::Output(index) => self.outputs[index as usize].pointer(),
         }
     }
+}
+
+/// Refuses a plan with conditional steps on a device that runs none.
+fn check_conditionals(device: &Arc<dyn Device>, plan: &LaunchPlan) -> Result<(), DeviceError> {
+    if plan.has_conditionals() && !device.runs_conditionals() {
+        let feature = "conditional steps of the launch plan (`if`, `while`)".to_owned();
+        return Err(DeviceError::Unsupported { device: device.name(), feature });
+    }
+    Ok(())
 }
 
 /// Every launch of some steps, with the outermost step that it counts as.

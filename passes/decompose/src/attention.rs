@@ -4,7 +4,7 @@
 //! dimensions `[G, R]`, and the mask is reshaped to them rather than the scores, so that what follows a contraction keeps its shape.
 
 use tenon_graph_dialect::operators::{Attention, Causal, Contract, Function, Reduce, ReduceKind, Softmax};
-use tenon_graph_dialect::{Dim, DimExpr, ErrorKind, OperatorKind, SemanticError};
+use tenon_graph_dialect::{Dim, ErrorKind, OperatorKind, SemanticError};
 use tenon_ir::Value;
 use tenon_tensor::DType;
 
@@ -113,7 +113,7 @@ impl<'m> Mask<'m> {
         if let Some(causal) = op.causal {
             let (q, k) = (operands[0], operands[1]);
             let (queries, keys) = (emit.ty(q)?.dims[2].clone(), emit.ty(k)?.dims[2].clone());
-            let mut last = emit.index(vec![queries.extent.clone(), DimExpr::constant(1)], 0)?;
+            let mut last = emit.index(vec![queries.clone(), Dim::fixed(1)], 0)?;
             if causal == Causal::End && queries.extent != keys.extent {
                 let offset = match (keys.known(), queries.known()) {
                     (Some(keys), Some(queries)) => emit.scalar(keys as f64 - queries as f64, DType::I32)?,
@@ -122,7 +122,7 @@ impl<'m> Mask<'m> {
                 last = emit.apply(Function::Add, &[last, offset])?;
                 mask.may_hide_all |= queries.known().zip(keys.known()).is_none_or(|(queries, keys)| queries > keys);
             }
-            let place = emit.index(vec![keys.extent.clone()], 0)?;
+            let place = emit.index(vec![keys.clone()], 0)?;
             let reached = emit.apply(Function::LessEqual, &[place, last])?;
             mask.visible = Some(match mask.visible {
                 Some(visible) => emit.apply(Function::And, &[visible, reached])?,

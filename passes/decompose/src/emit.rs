@@ -53,9 +53,12 @@ impl<'m> Emit<'m> {
         }
     }
 
-    /// The index along one dimension as i32.
-    pub(crate) fn index(self, shape: Vec<DimExpr>, axis: i64) -> Result<Value<'m>, SemanticError> {
-        self.op(Iota { dtype: DType::I32, shape, axis }, &[])
+    /// The index along one dimension as i32, with the dimensions' capacities, which no operand tells.
+    pub(crate) fn index(self, dims: Vec<Dim>, axis: i64) -> Result<Value<'m>, SemanticError> {
+        let shape = dims.iter().map(|dim| dim.extent.clone()).collect();
+        let operator = Operator::from(Iota { dtype: DType::I32, shape, axis });
+        let results = operator.build_as(self.at, &[], &[TensorType::new(DType::I32, dims)])?;
+        results.first().copied().ok_or_else(|| SemanticError::new(ErrorKind::Structure, Iota::NAME, "has no result"))
     }
 
     /// The extent of a dimension as an i32 scalar.

@@ -44,7 +44,7 @@ fn plan() -> LaunchPlan {
 }
 
 fn run(plan: LaunchPlan, m: i64, n: i64) -> Result<RunResult, RuntimeError> {
-    let executable = Executable::new(plan, Vec::new(), Vec::<String>::new())?;
+    let executable = Executable::new(plan, Vec::<String>::new(), [])?;
     let mut instance = Instance::new(Arc::new(SimulatorDevice::default()), Arc::new(executable))?;
     let size = |value: i64| Tensor::from_i64(Vec::new(), &[value]).unwrap();
     let x: Vec<f32> = (0..CAPACITY).map(|value| value as f32).collect();

@@ -66,6 +66,7 @@ impl<'s> Source<'s> {
                     constant_inputs: imported.constant_inputs,
                     states: Vec::new(),
                     bucket: None,
+                    point: Point::new(),
                     target: None,
                     body: Body::Module(imported.module),
                 })

@@ -2,7 +2,6 @@
 
 use tenon_graph_dialect::DimExpr;
 use tenon_graph_dialect::operators::{Attention, Causal, Concat, Contract, Function};
-use tenon_tensor::DType;
 
 use super::mask::{Sizes, mask, with_bias};
 use super::wide;
@@ -11,7 +10,6 @@ use crate::import::importer::Handle;
 use crate::import::node::{OpImport, Outputs, accumulator};
 use crate::ops::heads::{default_scale, join, split};
 use crate::ops::integer_product::{Factor, matrix_product};
-use crate::ops::matmul::product;
 
 /// `[batch, sequence, size]` attends to itself and to the cache `[2, batch, heads, past, size of a head]`, which grows by the sequence.
 pub(in crate::ops) fn attention(op: &mut OpImport<'_, '_, '_>) -> Outputs {
