@@ -282,6 +282,7 @@ def grouped():
     case_of("prompt", 5, 5, 0, [4, 4])
     case_of("turned", 5, 5, 0, [4, 4], turns=True)
     case_of("step", 1, 6, 5, [5, 5], turns=True)
+    case_of("lengths", 1, 6, 6, [5, 2], turns=True)
     case_of("packed", 4, 4, 0, [3, 3], packed=True, turns=True, rotary_interleaved=1)
     case_of("window", 6, 6, 0, [5], window=3)
     case_of("softcap", 1, 4, 3, [3], softcap=5.0, scale=0.5)

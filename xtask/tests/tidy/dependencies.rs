@@ -12,6 +12,7 @@ use std::process::Command;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/tensor", &[]),
     ("crates/mapped-file", &[]),
+    ("crates/object-storage", &[]),
     ("crates/ptx-sim", &[]),
     ("crates/layout", &[]),
     ("crates/dialect-build", &[]),

@@ -177,7 +177,7 @@ const HARDWARE: &[Key] = &[
     key("activation_budget", Bytes, Enforced, "Most memory for intermediate values of a bucket."),
     key(
         "over_budget",
-        Choice(&[word("error"), word("offload"), refused("stream", "kernels are not split along a dimension")]),
+        Choice(&[word("error"), word("offload"), word("stream")]),
         Enforced,
         "What happens to a bucket over the budget. Default error.",
     ),

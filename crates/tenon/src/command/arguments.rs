@@ -18,7 +18,7 @@ use crate::{Diagnostic, Failure};
 /// What is compiled, and for what.
 #[derive(Args)]
 pub(super) struct ModelArguments {
-    /// The model: `.onnx`, `.pt2` of torch.export, or `.mlir` of Tenon's
+    /// The model: `.onnx`, `.pt2` of torch.export, or `.mlir` of Tenon's; for run and verify a bundle as well
     #[arg(required_unless_present_any = ["from", "list"])]
     pub(super) model: Option<PathBuf>,
     /// Resume from a dump of `tenon lower` instead of a model
@@ -84,7 +84,32 @@ fn parse_bucket(text: &str) -> Result<Point, String> {
         .ok_or_else(|| "expected DIM=SIZE,…, as in batch=4,seq=64".to_owned())
 }
 
+impl PassArguments {
+    /// Whether any of them was given.
+    fn is_given(&self) -> bool {
+        let lists = [&self.disable, &self.dump_before, &self.dump_after];
+        self.stop_after_rewrite.is_some() || lists.iter().any(|list| !list.is_empty())
+    }
+}
+
 impl ModelArguments {
+    /// Refuses what decides how a model is compiled, beside a bundle, which was compiled before.
+    ///
+    /// # Errors
+    ///
+    /// E0051 names the option.
+    pub(super) fn check_beside_bundle(&self) -> Result<(), Failure> {
+        let compiles = [
+            ("--weights", self.weights.is_some()),
+            ("--bucket", self.bucket.is_some()),
+            ("--shapes-from-inputs", self.shapes_from_inputs),
+            ("an option of passes", self.passes.is_given()),
+        ];
+        let Some((option, _)) = compiles.iter().find(|(_, given)| *given) else { return Ok(()) };
+        let message = format!("{option} is for models; a bundle was compiled before");
+        Err(Diagnostic::new("E0051", message).with_help("leave it out, or name the model").into())
+    }
+
     /// The recipe and what else is compiled for. A run takes the bucket that holds the inputs.
     pub(super) fn request(
         &self,

@@ -1,6 +1,7 @@
 //! `tenon build`: a bundle for all targets and buckets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
@@ -9,7 +10,7 @@ use tenon_ir::Session;
 use super::arguments::ModelArguments;
 use super::output::Output;
 use crate::bundle::build;
-use crate::driver::{Driver, FolderStore, StoreLookup};
+use crate::driver::{Driver, FolderStore, KernelStore, StoreLookup};
 use crate::{Diagnostic, Failure};
 
 #[derive(Args)]
@@ -25,8 +26,8 @@ pub(super) struct Arguments {
     /// Threads that compile kernels; all processors without this
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-    /// Keep compiled kernels in this folder, and take from there what was compiled before; `-v` says why a kernel was not there; TENON_CACHE names one too
-    #[arg(long, value_name = "DIR")]
+    /// Keep compiled kernels in this folder, or under this URL, and take from there what was compiled before; `-v` says why a kernel was not there; TENON_CACHE names one too
+    #[arg(long, value_name = "DIR|URL")]
     cache: Option<PathBuf>,
     #[arg(long, hide = true)]
     list: bool,
@@ -64,7 +65,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let mut driver = arguments.model.driver(&session, &request)?.with_progress(|text| output.progress(text));
     let cache = arguments.cache.clone().or_else(|| std::env::var_os("TENON_CACHE").map(PathBuf::from));
     if let Some(folder) = &cache {
-        driver = driver.with_store(std::sync::Arc::new(FolderStore::new(folder)));
+        driver = driver.with_store(store(folder)?);
     }
     let source = arguments.model.source(&session, &inputs, output)?;
     let path = arguments.model.model.clone().unwrap_or_default();
@@ -112,6 +113,21 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         machine.bytes,
         machine.seconds
     ))
+}
+
+/// The store of kernels in a folder, or under a URL.
+fn store(place: &Path) -> Result<Arc<dyn KernelStore>, Failure> {
+    match place.to_str().filter(|place| place.contains("://")) {
+        None => Ok(Arc::new(FolderStore::new(place))),
+        #[cfg(feature = "remote-store")]
+        Some(url) => Ok(Arc::new(crate::driver::RemoteStore::open(url)?)),
+        #[cfg(not(feature = "remote-store"))]
+        Some(url) => {
+            let message = format!("{url}: this tenon was built without stores under URLs");
+            let help = "name a folder, or build tenon with `--features remote-store`";
+            Err(Diagnostic::new("E0053", message).with_help(help).into())
+        }
+    }
 }
 
 impl ModelArguments {

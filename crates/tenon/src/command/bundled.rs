@@ -7,9 +7,9 @@ use tenon_bundle::{Bundle, Identity};
 use tenon_runtime::SimulatorOptions;
 use tenon_target::Target;
 
-use super::device::DeviceName;
 use super::output::Output;
-use super::run::{Arguments, Machine, by_kernel, counters_text, total, typed_inputs, write_outputs};
+use super::run::{Arguments, typed_inputs};
+use super::run_report::Report;
 use crate::bundle::{load, pool};
 use crate::{Diagnostic, Failure};
 
@@ -31,15 +31,7 @@ pub(super) fn target_of(bundle: &Bundle, named: &[String]) -> Result<&'static Ta
 pub(super) fn run(path: &Path, arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let seed = arguments.seed.unwrap_or(0);
     let model = &arguments.model;
-    let compiles = [
-        ("--weights", model.weights.is_some()),
-        ("--bucket", model.bucket.is_some()),
-        ("--shapes-from-inputs", model.shapes_from_inputs),
-    ];
-    if let Some((option, _)) = compiles.iter().find(|(_, given)| *given) {
-        let message = format!("{option} is for models; a bundle was compiled before");
-        return Err(Diagnostic::new("E0051", message).with_help("leave it out, or name the model").into());
-    }
+    model.check_beside_bundle()?;
     arguments.device.check_options(&[("--seed", arguments.seed.is_some()), ("--counters", arguments.counters)])?;
     let device = arguments.device.open(SimulatorOptions { seed, ..SimulatorOptions::default() })?;
     let start = Instant::now();
@@ -68,41 +60,17 @@ pub(super) fn run(path: &Path, arguments: &Arguments, output: &Output) -> Result
     let (index, result) = pool.run(&inputs)?;
     output.end_progress();
     let ran = start.elapsed();
-    let outputs = write_outputs(&result, arguments.output.as_deref())?;
     let has_buckets = programs.iter().any(|program| !program.record.bucket.is_empty());
     let bucket = has_buckets.then(|| pool.buckets()[index].name.clone());
-    if output.json {
-        return output.print_json(&Machine {
-            target: target.name(),
-            bucket,
-            device: device_name,
-            seed: (arguments.device == DeviceName::Simulator).then_some(seed),
-            launches: result.launches,
-            extents: result.extents.clone(),
-            constant_inputs: Vec::new(),
-            compile_seconds: loaded.as_secs_f64(),
-            run_seconds: ran.as_secs_f64(),
-            outputs,
-            counters: arguments.counters.then(|| total(&result)),
-            kernels: arguments.counters.then(|| by_kernel(&result)),
-        });
-    }
-    let bucket = bucket.map(|bucket| format!(", bucket {bucket}")).unwrap_or_default();
-    output.print(&format!(
-        "{} for {}{bucket}: loaded in {:.2} s, {} launches on {} in {:.2} s\n",
-        path.display(),
-        target.name(),
-        loaded.as_secs_f64(),
-        result.launches,
-        if arguments.device == DeviceName::Simulator { "the simulator" } else { &device_name },
-        ran.as_secs_f64()
-    ))?;
-    if arguments.counters {
-        output.print(&counters_text(&result))?;
-    }
-    for row in outputs {
-        let file = row.file.map(|file| format!(" in {}", file.display())).unwrap_or_default();
-        output.print(&format!("output {}: {}{:?}{file}\n", row.name, row.dtype, row.shape))?;
-    }
-    Ok(())
+    let report = Report {
+        source: path.display().to_string(),
+        target: target.name(),
+        bucket,
+        device: device_name,
+        constant_inputs: &[],
+        prepared: "loaded",
+        preparing: loaded,
+        running: ran,
+    };
+    report.print(&result, arguments, output)
 }

@@ -17,7 +17,7 @@ use crate::{Diagnostic, Failure};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The models: `.onnx`, or `.mlir` of Tenon's
+    /// The models: `.onnx`, `.pt2` of torch.export, or `.mlir` of Tenon's
     #[arg(required = true)]
     models: Vec<PathBuf>,
     /// A GPU (`a100-sxm4-80gb`) or architecture (`sm_80`); may be repeated

@@ -16,6 +16,7 @@ mod lower;
 mod output;
 mod recipe;
 mod run;
+mod run_report;
 mod sim;
 mod table;
 mod targets;

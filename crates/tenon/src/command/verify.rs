@@ -36,6 +36,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let folder =
         tempfile::tempdir().map_err(|error| Diagnostic::new("E0002", format!("a temporary folder: {error}")))?;
     let bundle = if model.model.is_some() && Bundle::is_one(&path) {
+        model.check_beside_bundle()?;
         let bundle = Bundle::open(&path)?;
         let recipe = recipe.map(|loaded| loaded.recipe.hash());
         bundle.check(&Identity { compiler: Some(compiler()), recipe, ..Identity::default() })?;

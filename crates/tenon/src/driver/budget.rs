@@ -11,22 +11,34 @@ const SHOWN: usize = 3;
 
 /// The plan, with values waiting in host memory where the recipe wants that and the budget asks for it.
 ///
+/// `unsplit` says why the bucket was not computed in parts.
+///
 /// # Errors
 /// The arena is larger than the budget, and nothing may or can be done about it.
-pub(super) fn keep(plan: LaunchPlan, recipe: &Recipe, bucket: Option<&str>) -> Result<LaunchPlan, Failure> {
+pub(super) fn keep(
+    plan: LaunchPlan,
+    recipe: &Recipe,
+    bucket: Option<&str>,
+    unsplit: Option<&str>,
+) -> Result<LaunchPlan, Failure> {
     let Some(budget) = recipe.hardware.activation_budget.filter(|budget| plan.arena_bytes > *budget) else {
         return Ok(plan);
     };
-    if recipe.hardware.over_budget != OverBudget::Offload {
-        return check(&plan, recipe, bucket).map(|()| plan);
-    }
-    offload(&plan, budget).map_err(|reason| {
+    let refused = |why: Option<String>| {
         let mut failure = check(&plan, recipe, bucket).err().unwrap_or(Failure(Vec::new()));
-        for diagnostic in &mut failure.0 {
-            diagnostic.message.push_str(&format!("; moving values to host memory does not help: {reason}"));
+        for (diagnostic, why) in failure.0.iter_mut().zip(why) {
+            diagnostic.message.push_str(&format!("; {why}"));
         }
         failure
-    })
+    };
+    match recipe.hardware.over_budget {
+        OverBudget::Error => Err(refused(None)),
+        OverBudget::Stream => {
+            Err(refused(unsplit.map(|reason| format!("computing the bucket in parts does not help: {reason}"))))
+        }
+        OverBudget::Offload => offload(&plan, budget)
+            .map_err(|reason| refused(Some(format!("moving values to host memory does not help: {reason}")))),
+    }
 }
 
 /// Refuses a plan whose arena is larger than the budget, with the largest values of its most crowded step and where they live.

@@ -13,8 +13,11 @@ mod budget;
 mod dump;
 mod kernels;
 mod program;
+#[cfg(feature = "remote-store")]
+mod remote_store;
 mod source;
 mod store;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,6 +35,8 @@ use tenon_tensor::Tensor;
 pub use dump::{Dump, Header, write_file};
 pub use kernels::{KernelTime, SharedKernel, StoreLookup};
 pub use program::{GraphKernel, Program};
+#[cfg(feature = "remote-store")]
+pub use remote_store::RemoteStore;
 pub use source::Source;
 pub use store::{FolderStore, KernelKey, KernelStore, Miss};
 
@@ -126,6 +131,8 @@ pub struct Driver<'s, 'o> {
     progress: Option<Box<Progress<'o>>>,
     validators: Vec<&'o dyn Validator>,
     recipe_text: Option<RecipeText>,
+    /// Buckets over the budget that parts do not help, by label, with the reason.
+    unsplit: BTreeMap<Option<String>, String>,
 }
 
 /// Where the clauses of the recipe stand in its file.
@@ -154,6 +161,7 @@ impl<'s, 'o> Driver<'s, 'o> {
             progress: None,
             validators: VALIDATORS.to_vec(),
             recipe_text: None,
+            unsplit: BTreeMap::new(),
         })
     }
 
@@ -346,6 +354,7 @@ impl<'s, 'o> Driver<'s, 'o> {
                     let label = bucket::label(&point);
                     let mut copy = module.duplicate();
                     self.run_passes(next, &point, &mut copy, &label)?;
+                    let copy = self.in_parts(&module, &point, copy, &label)?;
                     units.push(Unit {
                         stage: next,
                         content: Content::Module(copy),

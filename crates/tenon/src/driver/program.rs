@@ -120,7 +120,8 @@ impl<'s> Driver<'s, '_> {
         let bucket = unit.bucket.clone();
         let compiled = self.ptx(module, &bucket, target)?;
         let plan = launch_plan(module, &compiled.infos)?;
-        let plan = budget::keep(plan, &self.request.recipe, bucket.as_deref());
+        let unsplit = self.unsplit.get(&bucket).map(String::as_str);
+        let plan = budget::keep(plan, &self.request.recipe, bucket.as_deref(), unsplit);
         let plan = plan.map_err(|failure| self.at_clause(failure))?;
         let ptx = compiled.ptx;
         let literals = unit.literals.clone();

@@ -86,6 +86,21 @@ fn refused(path: &Path, error: std::io::Error) -> Failure {
     Diagnostic::new("E0053", message).with_help("name another folder with --cache, or leave it out").into()
 }
 
+/// Why there is no entry, by the architectures that there are entries of the same content for, and the compilers of those for the key's.
+pub(super) fn miss(
+    key: &KernelKey,
+    architectures: Vec<String>,
+    compilers: impl FnOnce() -> Result<Vec<String>, Failure>,
+) -> Result<Miss, Failure> {
+    Ok(if architectures.contains(&key.architecture) && !compilers()?.is_empty() {
+        Miss::Compiler
+    } else if architectures.is_empty() {
+        Miss::Content
+    } else {
+        Miss::Architecture(architectures)
+    })
+}
+
 /// Names in a folder; none where there is no folder.
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
@@ -107,14 +122,7 @@ impl KernelStore for FolderStore {
             Err(error) => return Err(refused(&place, error)),
         }
         let content = self.folder.join(&key.content);
-        let architectures = names(&content);
-        Ok(Err(if architectures.contains(&key.architecture) && !names(&content.join(&key.architecture)).is_empty() {
-            Miss::Compiler
-        } else if architectures.is_empty() {
-            Miss::Content
-        } else {
-            Miss::Architecture(architectures)
-        }))
+        miss(key, names(&content), || Ok(names(&content.join(&key.architecture)))).map(Err)
     }
 
     fn put(&self, key: &KernelKey, entry: &[u8]) -> Result<(), Failure> {

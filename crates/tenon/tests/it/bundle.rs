@@ -46,7 +46,20 @@ fn a_bundle_runs_without_its_model() {
     let recipe = write(&folder, "other.toml", PADDED.replace("16", "32"));
     let other = tenon(&["run", bundle, "--target", "sm_80", "--input", &one, "--recipe", &recipe]);
     assert!(other.refused("E0049").contains("the recipe differs"), "{}", other.stderr);
-    tenon(&["run", bundle, "--target", "sm_80", "--input", &one, "--bucket", "batch=4"]).refused("E0051");
+    let x = ["--target", "sm_80", "--input", &one];
+    let compiles: [&[&str]; 5] = [
+        &["--bucket", "batch=4"],
+        &["--weights", "weights.safetensors"],
+        &["--shapes-from-inputs"],
+        &["--disable", "fusion"],
+        &["--stop-after-rewrite", "3"],
+    ];
+    for options in compiles {
+        tenon(&[&["run", bundle][..], &x, options].concat()).refused("E0051");
+        tenon(&[&["verify", bundle][..], options].concat()).refused("E0051");
+    }
+    let model = testdata("command/mlp.mlir");
+    tenon(&[&["run", model.as_str(), "--recipe-hash", "00"][..], &x].concat()).refused("E0051");
 }
 
 #[test]
@@ -247,6 +260,10 @@ fn a_cache_gives_what_compiling_would_and_says_why_it_has_not() {
         .refused("E0044");
     let out = file(&folder, "out");
     tenon(&["build", &model, "--recipe", &recipe, "--weights", &weights, "-o", &out, "--cache", &blocked])
+        .refused("E0053");
+    // What a URL names needs a store for its kind, whatever this was built with.
+    let out = file(&folder, "out");
+    tenon(&["build", &model, "--recipe", &recipe, "--weights", &weights, "-o", &out, "--cache", "ftp://host/cache"])
         .refused("E0053");
 }
 

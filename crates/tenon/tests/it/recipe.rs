@@ -36,7 +36,6 @@ fn a_recipe_is_checked_against_its_model_with_places() {
         ("name.toml", "sequence = { allowed = [2] }\n", "E0224", "name.toml:4:1"),
         ("pad.toml", "[semantic.inputs.x]\npad = 0\n", "E0227", "pad.toml:5:1"),
         ("budget.toml", "[hardware]\nover_budget = \"offload\"\n", "E0207", "budget.toml:5:15"),
-        ("stream.toml", "[hardware]\nactivation_budget = 1\nover_budget = \"stream\"\n", "E0204", "stream.toml:6:15"),
         ("disable.toml", "[compile.fusion]\ndisable = [\"remove-ded\"]\n", "E0407", ""),
     ] {
         let outcome = check(name, text);

@@ -247,3 +247,69 @@ module attributes {graph.model = "chain"} {
     let outcome = tenon(&["run", &model, "--input", &x, "--recipe", &tight]);
     assert!(outcome.refused("E0230").contains("moving values to host memory does not help"), "{}", outcome.stderr);
 }
+
+/// A bucket over the budget is computed in the fewest parts that fit, with the same numbers; where rows mix, the refusal says where.
+#[test]
+fn buckets_are_computed_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let x = r#"tensor<?x8x32xf32, {dims = ["batch", 8, 32]}>"#;
+    let flat = r#"tensor<?x256xf32, {dims = ["batch", 256]}>"#;
+    let last = r#"tensor<?x32xf32, {dims = ["batch", 32]}>"#;
+    let source = |mixes: &str| {
+        format!(
+            r#"
+module attributes {{graph.model = "rows"}} {{
+  func.func @main(%x: {x} {{graph.name = "x"}}) -> ({last} {{graph.name = "y"}}, tensor<8xf32> {{graph.name = "z"}}) {{
+    %0 = graph.softmax %x {{axis = 2}} : {x} -> {x} loc("first")
+    %1 = graph.softmax %0 {{axis = 1}} : {x} -> {x} loc("second")
+    %2 = graph.elementwise add(%1, %x) : ({x}, {x}) -> {x} loc("sum")
+    %3 = graph.softmax %2 {{axis = 1}} : {x} -> {x} loc("third")
+    %4 = graph.reshape %3 {{shape = ["batch", 256]}} : {x} -> {flat} loc("flat")
+    %5 = graph.softmax %4 {{axis = {mixes}}} : {flat} -> {flat} loc("fourth")
+    %6 = graph.slice %5 {{sizes = ["batch", 32], starts = [0, 3], steps = [1, 2]}} : {flat} -> {last} loc("cut")
+    %7 = graph.constant dense<2.0> : tensor<8xf32> -> tensor<8xf32>
+    return %6, %7 : {last}, tensor<8xf32>
+  }}
+}}
+"#
+        )
+    };
+    let model = write(&folder, "rows.mlir", source("1"));
+    let values: Vec<f32> = (0..8 * 256).map(|value| (value * 37 % 101) as f32 / 16.0).collect();
+    let x = format!("x={}", write_npy(&folder, "x.npy", &Tensor::from_f32(vec![8, 8, 32], &values).unwrap()));
+    let recipe = |name: &str, more: &str| {
+        write(&folder, name, format!("recipe = 1\n[semantic.dims]\nbatch = {{ allowed = [8] }}\n[hardware]\n{more}\n"))
+    };
+    let run = |recipe: &str| {
+        let out = file(&folder, "out");
+        let outcome = tenon(&["--json", "run", &model, "--input", &x, "--recipe", recipe, "-o", &out]);
+        let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+        (value["launches"].as_u64().unwrap(), std::fs::read(file(&folder, "out/y.npy")).unwrap())
+    };
+    let (launches, plain) = run(&recipe("whole.toml", ""));
+    // Two values of 8 KiB are alive at once; in two parts half of that.
+    let error = recipe("error.toml", "activation_budget = 8192");
+    tenon(&["run", &model, "--input", &x, "--recipe", &error]).refused("E0230");
+    let stream = recipe("stream.toml", "activation_budget = 8192\nover_budget = 'stream'");
+    let (more, same) = run(&stream);
+    assert!(more > launches && same == plain, "{more} launches instead of {launches}");
+    let out = file(&folder, "bundles");
+    let built = tenon(&["--json", "build", &model, "--recipe", &stream, "-o", &out]);
+    let value: serde_json::Value = serde_json::from_str(built.done()).unwrap();
+    tenon(&["verify", value["file"].as_str().unwrap(), "--numerics"]).done();
+
+    let tiny = recipe("tiny.toml", "activation_budget = 64\nover_budget = 'stream'");
+    let refused = tenon(&["run", &model, "--input", &x, "--recipe", &tiny]);
+    assert!(refused.refused("E0230").contains("in 8 parts along `batch` they take"), "{}", refused.stderr);
+    let mixing = write(&folder, "mixing.mlir", source("0"));
+    let refused = tenon(&["run", &mixing, "--input", &x, "--recipe", &stream]);
+    let said = "`graph.softmax` (fourth) is not known to keep rows along `batch` apart";
+    assert!(refused.refused("E0230").contains(said), "{}", refused.stderr);
+    let padded = write(
+        &folder,
+        "padded.toml",
+        "recipe = 1\n[semantic.dims]\nbatch = { allowed = [8], between = 'pad' }\n[hardware]\nactivation_budget = 8192\nover_budget = 'stream'\n",
+    );
+    let refused = tenon(&["run", &model, "--input", &x, "--recipe", &padded]);
+    assert!(refused.refused("E0230").contains("`batch` is padded"), "{}", refused.stderr);
+}

@@ -145,5 +145,12 @@ fn cache(
             op.broadcast(zero, shape)?
         }
     };
+    // What a batch does not hold yet is 0 behind its step, whatever the buffer has there.
+    let length = op.dim(past, 2).extent.clone();
+    let batch = op.dim(past, 0).extent.clone();
+    let place = places(op, length, 1)?;
+    let begin = op.reshape(first, vec![batch, 1.into(), 1.into(), 1.into()])?;
+    let held = op.apply(Function::Less, &[place, begin])?;
+    let past = op.apply(Function::Select, &[held, past, zero])?;
     write_steps(op, past, step, first, 2, false)
 }

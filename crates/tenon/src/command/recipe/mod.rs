@@ -34,7 +34,7 @@ pub(super) enum Recipes {
 
 #[derive(Args)]
 pub(super) struct Init {
-    /// The model: `.onnx`, or `.mlir` of Tenon's
+    /// The model: `.onnx`, `.pt2` of torch.export, or `.mlir` of Tenon's
     model: PathBuf,
     /// Write into this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
