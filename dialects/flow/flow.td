@@ -54,7 +54,8 @@ def Flow_LoopOp : Flow_RegionOp<"loop", [AttrSizedOperandSegments]> {
     the scan outputs: the elements of all iterations along a new first dimension.
 
     The body runs while fewer than `count` iterations are done and the condition, `while` at first, then that of the body, is true.
-    `capacity` bounds the iterations of a loop whose scan outputs have no fixed first dimension.
+    `capacity` bounds the iterations: more are an error. Where a scan output has more places than there are iterations, zeros lie behind
+    the elements.
 
     ```mlir
     %last, %all = flow.loop count(%n : tensor<i64>) while(%c : tensor<i1>) carry(%x : tensor<f32>)

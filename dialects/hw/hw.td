@@ -255,14 +255,14 @@ def HW_ReadExtentOp : HW_Op<"read_extent"> {
   let assemblyFormat = "$name `at_most` $capacity `from` $source attr-dict `:` type($source)";
 }
 def HW_IfOp : HW_Op<"if", [SingleBlock, NoTerminator, NoRegionArguments]> {
-  let summary = "Steps that run if the byte of a buffer is not 0, and those that run if it is; both count as one step for lifetimes";
-  let arguments = (ins HW_BufferType:$predicate);
+  let summary = "Steps that run if the byte of a buffer is not 0, and those that run if it is; both count as one step for lifetimes. With `host`, the host reads it";
+  let arguments = (ins HW_BufferType:$predicate, UnitAttr:$host);
   let regions = (region SizedRegion<1>:$then_body, SizedRegion<1>:$else_body);
   let assemblyFormat = "$predicate `:` type($predicate) attr-dict-with-keyword $then_body `else` $else_body";
 }
 def HW_WhileOp : HW_Op<"while", [SingleBlock, NoTerminator, NoRegionArguments]> {
-  let summary = "Steps that run as long as the byte of a buffer is not 0, at most `limit` times; all count as one step for lifetimes";
-  let arguments = (ins HW_BufferType:$predicate, OptionalAttr<I64Attr>:$limit);
+  let summary = "Steps that run as long as the byte of a buffer is not 0, at most `limit` times; all count as one step for lifetimes. With `host`, the host reads it";
+  let arguments = (ins HW_BufferType:$predicate, OptionalAttr<I64Attr>:$limit, UnitAttr:$host);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$predicate (`at_most` $limit^)? `:` type($predicate) attr-dict-with-keyword $body";
 }

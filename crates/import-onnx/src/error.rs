@@ -151,6 +151,9 @@ pub enum ImportError {
     /// A value that decides a shape and is not known before the model runs.
     #[error("{site}: the value of {} decides {what}, and is not known before the model runs", quoted(value))]
     NotKnown { site: Box<NodeSite>, value: String, what: &'static str },
+    /// Control flow that depends on values, in a way that has no fixed form.
+    #[error("{site}: the value of {} decides what runs: {reason}", quoted(value))]
+    ControlFlow { site: Box<NodeSite>, value: String, reason: String },
     /// The operation that a node becomes breaks a rule of the graph dialect.
     #[error("{site}: {source}")]
     Semantic { site: Box<NodeSite>, source: SemanticError },
@@ -214,6 +217,7 @@ impl ImportError {
             ImportError::Ir(_) => "E0139",
             ImportError::NoTensor { .. } => "E0140",
             ImportError::Unrolled { .. } => "E0141",
+            ImportError::ControlFlow { .. } => "E0145",
             ImportError::OutOfScope { .. } => "E0147",
         }
     }
@@ -262,6 +266,10 @@ impl ImportError {
             ImportError::Inputs { .. } => "correct the node in the exporter",
             ImportError::NotKnown { .. } => {
                 "if the value is an input of the model, give it with --shapes-from-inputs; else export the model with it as a constant"
+            }
+            ImportError::ControlFlow { .. } => {
+                "give both branches, and a carried value before and after an iteration, one type and shape; a value that is an input of the \
+                 model is taken as a constant with --shapes-from-inputs"
             }
             ImportError::NoTensor { .. } => "put SequenceAt, ConcatFromSequence or OptionalGetElement before it",
             ImportError::Unrolled { .. } => "export the model with fewer iterations, or for a shorter sequence",

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use tenon_flow_dialect::Flow;
 use tenon_graph_dialect::operators::SetDimensionSize;
 use tenon_graph_dialect::{Dim, DimExpr, Operator, TensorType};
 use tenon_ir::{Block, Module, Op, Value};
@@ -12,17 +13,18 @@ use crate::evaluate::evaluate_arrays;
 use crate::{MAX_LIVE_BYTES, Mode, ReferenceError, ReferenceErrorKind};
 
 /// Kernels and derived parameters may nest at most this deep.
-const MAX_DEPTH: usize = 32;
+pub(crate) const MAX_DEPTH: usize = 32;
 
 /// Called with each result of each operation, and which result it is.
 type Observer<'o> = Box<dyn FnMut(Op<'_>, usize, &Tensor) + 'o>;
 
 /// Interpreter of one module.
 ///
-/// Runs `func.func` whose body is one block of graph operators, `graph.get_parameter` and `graph.kernel`, ending in `func.return`.
+/// Runs `func.func` whose body is one block of graph operators, `graph.get_parameter`, `graph.kernel` and control flow of the flow dialect,
+/// ending in `func.return`.
 /// `graph.derived_parameter` is evaluated from its region when it is first read, and kept.
 pub struct Interpreter<'m, 'o> {
-    mode: Mode,
+    pub(crate) mode: Mode,
     symbols: BTreeMap<String, Op<'m>>,
     parameters: &'o dyn Fn(&str) -> Option<Tensor>,
     observer: Option<Observer<'o>>,
@@ -36,8 +38,10 @@ pub struct Interpreter<'m, 'o> {
 
 /// Values of one region: each with the number of uses still to come.
 #[derive(Default)]
-struct Frame {
-    values: HashMap<usize, (Array, usize)>,
+pub(crate) struct Frame {
+    pub(crate) values: HashMap<usize, (Array, usize)>,
+    /// Values of the regions around this one, which keep them.
+    pub(crate) captured: HashMap<usize, Array>,
 }
 
 /// Runs one function of a module; see [`Interpreter`].
@@ -97,7 +101,7 @@ impl<'m, 'o> Interpreter<'m, 'o> {
         }
         self.live_bytes = self.derived.values().map(Array::bytes).sum();
         self.extents.clear();
-        self.block(block, values, "func.return", 0)?.iter().map(Array::write).collect()
+        self.block(block, Frame::default(), values, "func.return", 0)?.iter().map(Array::write).collect()
     }
 
     /// The value of a parameter or derived parameter.
@@ -143,7 +147,7 @@ impl<'m, 'o> Interpreter<'m, 'o> {
         if depth >= MAX_DEPTH || !self.pending.insert(name.to_owned()) {
             return Err(wrong("it is computed from itself, or from parameters that nest too deep"));
         }
-        let values = self.block(block, Vec::new(), "graph.yield", depth + 1);
+        let values = self.block(block, Frame::default(), Vec::new(), "graph.yield", depth + 1);
         self.pending.remove(name);
         let value = match values?.as_slice() {
             [value] if value.dtype == form.dtype && value.shape == form.shape => value.clone(),
@@ -155,14 +159,14 @@ impl<'m, 'o> Interpreter<'m, 'o> {
     }
 
     /// Runs a block on its arguments; gives the operands of its terminator.
-    fn block(
+    pub(crate) fn block(
         &mut self,
         block: Block<'m>,
+        mut frame: Frame,
         arguments: Vec<Array>,
         terminator: &str,
         depth: usize,
     ) -> Result<Vec<Array>, ReferenceError> {
-        let mut frame = Frame::default();
         for (argument, value) in block.arguments().into_iter().zip(arguments) {
             self.bind(&mut frame, argument, value)?;
         }
@@ -184,7 +188,14 @@ impl<'m, 'o> Interpreter<'m, 'o> {
                 self.live_bytes = self.live_bytes.saturating_sub(left);
                 return Ok(operands);
             }
-            let results = self.op(op, &operands, depth).map_err(located)?;
+            let results = match Flow::read(op).transpose().map_err(|error| {
+                let error = ReferenceError::new(ReferenceErrorKind::Structure, &error.operation, error.message);
+                located(error)
+            })? {
+                Some(flow) => self.flow(&flow, &operands, &mut frame, depth),
+                None => self.op(op, &operands, depth),
+            };
+            let results = results.map_err(located)?;
             drop(operands);
             if results.len() != op.result_count() {
                 let message = format!("{} results, declared are {}", results.len(), op.result_count());
@@ -237,9 +248,12 @@ impl<'m, 'o> Interpreter<'m, 'o> {
             if depth >= MAX_DEPTH {
                 return refuse(ReferenceErrorKind::Structure, "kernels nest too deep");
             }
-            return self.block(block, operands.to_vec(), "graph.yield", depth + 1);
+            return self.block(block, Frame::default(), operands.to_vec(), "graph.yield", depth + 1);
         }
-        refuse(ReferenceErrorKind::Unsupported, "the interpreter knows operators of the graph dialect alone")
+        refuse(
+            ReferenceErrorKind::Unsupported,
+            "the interpreter knows operators of the graph dialect and control flow of the flow dialect alone",
+        )
     }
 
     /// Notes the value of an extent that the function computes.
@@ -299,7 +313,10 @@ impl<'m, 'o> Interpreter<'m, 'o> {
     }
 
     /// The value for one use; forgotten after its last.
-    fn take(&mut self, frame: &mut Frame, value: Value<'m>) -> Option<Array> {
+    pub(crate) fn take(&mut self, frame: &mut Frame, value: Value<'m>) -> Option<Array> {
+        if let Some(array) = frame.captured.get(&value.key()) {
+            return Some(array.clone());
+        }
         let (array, uses) = frame.values.get_mut(&value.key())?;
         *uses -= 1;
         if *uses > 0 {

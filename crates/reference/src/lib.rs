@@ -19,6 +19,7 @@
 mod array;
 mod error;
 mod evaluate;
+mod flow;
 mod interpreter;
 mod number;
 mod operators;

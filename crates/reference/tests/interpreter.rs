@@ -149,3 +149,66 @@ fn memory_is_bounded_before_it_is_taken() {
     }";
     assert_eq!(code(overflowing, &[]), "E0902");
 }
+
+/// A loop that doubles `x` at most `%n` times and while it is below 20, with all values that it had, and a branch inside that uses a value from around.
+const LOOP: &str = r#"
+func.func @main(%n: tensor<i64>, %x: tensor<i64>) -> (tensor<i64>, tensor<5xi64>, tensor<i64>) {
+  %limit = graph.constant dense<20> : tensor<i64> -> tensor<i64>
+  %first = graph.elementwise less(%x, %limit) : (tensor<i64>, tensor<i64>) -> tensor<i1>
+  %last, %sum, %all = flow.loop count(%n : tensor<i64>) while(%first : tensor<i1>) carry(%x, %n : tensor<i64>, tensor<i64>)
+      -> (tensor<i64>, tensor<i64>, tensor<5xi64>) {
+  ^bb0(%i: tensor<i64>, %v: tensor<i64>, %s: tensor<i64>):
+    %next = graph.elementwise add(%v, %v) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+    %more = graph.elementwise less(%next, %limit) : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %added = flow.if %more : tensor<i1> -> (tensor<i64>) {
+      %a = graph.elementwise add(%s, %i) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+      flow.yield %a : tensor<i64>
+    } else {
+      %b = graph.elementwise add(%s, %limit) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+      flow.yield %b : tensor<i64>
+    }
+    flow.yield %more, %next, %added, %v : tensor<i1>, tensor<i64>, tensor<i64>, tensor<i64>
+  }
+  return %last, %all, %sum : tensor<i64>, tensor<5xi64>, tensor<i64>
+}
+"#;
+
+#[test]
+fn loops_run_as_often_as_both_conditions_say() {
+    let i64s = |shape: &[usize], values: &[i64]| Tensor::from_i64(shape.to_vec(), values).unwrap();
+    for (count, x) in [(5i64, 3i64), (2, 3), (0, 3), (5, 30), (5, 2), (5, 1)] {
+        let (mut v, mut sum, mut all, mut i) = (x, count, Vec::new(), 0);
+        let mut more = x < 20;
+        while more && i < count {
+            all.push(v);
+            v += v;
+            more = v < 20;
+            sum += if more { i } else { 20 };
+            i += 1;
+        }
+        all.resize(5, 0);
+        let found = run(LOOP, &[i64s(&[], &[count]), i64s(&[], &[x])], &|_| None).unwrap();
+        assert_eq!(found, [i64s(&[], &[v]), i64s(&[5], &all), i64s(&[], &[sum])], "{count} {x}");
+    }
+    // More iterations than places.
+    let long = LOOP.replace("dense<20>", "dense<2000>");
+    assert_eq!(code(&long, &[i64s(&[], &[9]), i64s(&[], &[1])]), "E0907");
+}
+
+#[test]
+fn scans_go_through_slices_in_both_directions() {
+    let source = r#"
+func.func @main(%x: tensor<2x3xf32>, %s: tensor<2xf32>) -> (tensor<2xf32>, tensor<2x3xf32>) {
+  %last, %sums = flow.scan state(%s : tensor<2xf32>) over(%x : tensor<2x3xf32>) -> (tensor<2xf32>, tensor<2x3xf32>)
+      attributes {input_axes = array<i64: 1>, input_directions = array<i64: 1>, output_axes = array<i64: 1>, output_directions = array<i64: 1>} {
+  ^bb0(%sum: tensor<2xf32>, %column: tensor<2xf32>):
+    %next = graph.elementwise add(%sum, %column) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    flow.yield %next, %next : tensor<2xf32>, tensor<2xf32>
+  }
+  return %last, %sums : tensor<2xf32>, tensor<2x3xf32>
+}"#;
+    let x = f32s(&[2, 3], &[1.0, 2.0, 3.0, 10.0, 20.0, 30.0]);
+    let found = run(source, &[x, f32s(&[2], &[0.5, 0.0])], &|_| None).unwrap();
+    // Sums from the end, each in the place of its column.
+    assert_eq!(found, [f32s(&[2], &[6.5, 60.0]), f32s(&[2, 3], &[6.5, 5.5, 3.5, 60.0, 50.0, 30.0])]);
+}

@@ -510,6 +510,7 @@ impl Instance {
 
 /// Refuses a plan with conditional steps on a device that runs none.
 fn check_conditionals(device: &Arc<dyn Device>, plan: &LaunchPlan) -> Result<(), DeviceError> {
+    // Those that the host decides run everywhere.
     if plan.has_conditionals() && !device.runs_conditionals() {
         let feature = "conditional steps of the launch plan (`if`, `while`)".to_owned();
         return Err(DeviceError::Unsupported { device: device.name(), feature });

@@ -26,7 +26,7 @@ const PASSES: &[(Stage, Make)] = &[
     (Stage::Contract, |settings| Box::new(Contract { recipe: settings.recipe.clone() })),
     (Stage::Contract, |settings| Box::new(MatchFusion { recipe: settings.recipe.clone() })),
     (Stage::Bucket, |settings| Box::new(Bucket { point: settings.point.clone() })),
-    (Stage::Flow, |_| Box::new(PlaceControlFlow)),
+    (Stage::Flow, |settings| Box::new(PlaceControlFlow { recipe: settings.recipe.clone() })),
     (Stage::Fuse, |_| Box::new(Decompose)),
     (Stage::Fuse, |_| Box::new(FoldDims)),
     (Stage::Fuse, |_| Box::new(RemoveIdentity)),

@@ -131,21 +131,14 @@ fn check_loop(flow: &Loop<'_>) -> Result<(), FlowError> {
     all_fit(op, FlowErrorKind::Yield, "carried value", &flow.carried, &results)?;
     for (element, output) in elements.iter().zip(&results[flow.carried.len()..]) {
         let first = stacked(op, *element, *output, 0)?;
-        let bound = match (flow.capacity, first.capacity) {
-            (Some(capacity), Some(size)) if capacity != size => {
-                return Err(FlowError::new(
-                    FlowErrorKind::Attribute,
-                    &op.name(),
-                    format!("`capacity` is {capacity}, the first dimension of a scan output {first}"),
-                ));
-            }
-            (capacity, size) => capacity.or(size),
-        };
-        if bound.is_none() {
+        // A symbol gets its capacity with the bucket.
+        if let (Some(capacity), Some(size)) = (flow.capacity, first.capacity)
+            && capacity != size
+        {
             return Err(FlowError::new(
-                FlowErrorKind::Unbounded,
+                FlowErrorKind::Attribute,
                 &op.name(),
-                "a scan output has no fixed first dimension and there is no `capacity`",
+                format!("`capacity` is {capacity}, the first dimension of a scan output {first}"),
             ));
         }
     }

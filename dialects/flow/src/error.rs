@@ -29,7 +29,7 @@ pub enum FlowErrorKind {
     Yield,
     /// An attribute that is missing, malformed or out of range.
     Attribute,
-    /// A loop without an end, or scan outputs without a capacity.
+    /// A loop without an end, a scan over nothing.
     Unbounded,
 }
 
@@ -57,7 +57,7 @@ impl FlowError {
                 FlowErrorKind::Entry => "give the region an argument of fitting type for everything that enters it",
                 FlowErrorKind::Yield => "yield a value of fitting type for each result",
                 FlowErrorKind::Attribute => "correct the attribute",
-                FlowErrorKind::Unbounded => "give the loop a trip count or a condition, and a capacity where its scan outputs have no fixed size",
+                FlowErrorKind::Unbounded => "give the loop a trip count or a condition, the scan a tensor",
             }
             .to_owned(),
         )

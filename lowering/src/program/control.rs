@@ -1,6 +1,7 @@
 //! Control flow of the flow dialect as steps with bodies.
 //!
-//! A value that an operation of control flow gives has memory of its own: every body ends by copying what it yields there. A loop's carried
+//! A value that an operation of control flow gives has memory of its own: a body computes what it yields there, where nothing in it still
+//! reads what lies there, or ends by copying it. A loop's carried
 //! values are these results: they hold the first values before the loop, and the body reads and writes them.
 
 use tenon_flow_dialect::{Flow, If, Loop};
@@ -40,6 +41,53 @@ impl<'m> Reader<'m> {
         }
     }
 
+    /// Lets a value that a kernel of this body computes lie in the memory of a result from the start, which nothing reads from then on;
+    /// `before` is the number of computed values before the body. False where it must be copied.
+    fn put_into(&mut self, value: ValueId, result: ValueId, before: usize) -> bool {
+        let Origin::Step(index) = self.outline.values[value].origin else { return false };
+        let launches =
+            |step: &StepOutline<'_>| matches!(step, StepOutline::Launch { results, .. } if results.contains(&value));
+        let is_own = self.bodies.last().is_some_and(|steps| steps.iter().any(launches));
+        let same = self.outline.values[value].ty == self.outline.values[result].ty;
+        if index < before || !is_own || !same || self.outline.computed[index].replaced {
+            return false;
+        }
+        self.outline.computed[index].replaced = true;
+        for other in &mut self.outline.values {
+            if other.origin == Origin::View(value) {
+                other.origin = Origin::View(result);
+            }
+        }
+        self.outline.values[value].origin = Origin::View(result);
+        self.used(result);
+        true
+    }
+
+    /// Whether no step of the innermost body reads `target` in or behind the one that writes `source`.
+    fn is_unread_since(&self, source: ValueId, target: ValueId) -> bool {
+        let writes =
+            |step: &StepOutline<'_>| matches!(step, StepOutline::Launch { results, .. } if results.contains(&source));
+        let steps = self.bodies.last().map(Vec::as_slice).unwrap_or_default();
+        match steps.iter().position(writes) {
+            Some(first) => steps[first..].iter().all(|step| !self.reads(step, target)),
+            None => false,
+        }
+    }
+
+    fn reads(&self, step: &StepOutline<'_>, target: ValueId) -> bool {
+        let is_it = |value: &ValueId| self.outline.root(*value) == target;
+        match step {
+            StepOutline::Launch { operands, .. } => operands.iter().any(is_it),
+            StepOutline::Copy { source, .. } | StepOutline::ReadExtent { source, .. } => is_it(source),
+            StepOutline::If { predicate, then, otherwise, .. } => {
+                is_it(predicate) || then.iter().chain(otherwise).any(|step| self.reads(step, target))
+            }
+            StepOutline::While { predicate, body, .. } => {
+                is_it(predicate) || body.iter().any(|step| self.reads(step, target))
+            }
+        }
+    }
+
     /// The steps of a body, and what it yields.
     fn body(&mut self, body: Block<'m>) -> Result<Vec<ValueId>, ProgramError> {
         let mut yielded = Vec::new();
@@ -63,9 +111,12 @@ impl<'m> Reader<'m> {
         let mut bodies = Vec::new();
         for body in [branch.then_body, branch.else_body] {
             self.bodies.push(Vec::new());
+            let before = self.outline.computed.len();
             let yielded = self.body(body)?;
             for (value, result) in yielded.into_iter().zip(&results) {
-                self.copy(value, *result);
+                if !self.put_into(value, *result, before) {
+                    self.copy(value, *result);
+                }
             }
             bodies.push(self.bodies.pop().unwrap_or_default());
         }
@@ -105,6 +156,7 @@ impl<'m> Reader<'m> {
         self.used(predicate);
         carried.iter().for_each(|(_, result)| self.used(*result));
         self.bodies.push(Vec::new());
+        let before = self.outline.computed.len();
         let mut yielded = self.body(repeat.body)?.into_iter();
         let next = yielded.next().ok_or_else(|| wrong(op, "its body yields no condition"))?;
         let mut copies: Vec<(ValueId, ValueId)> = Vec::new();
@@ -118,9 +170,12 @@ impl<'m> Reader<'m> {
             let source = if is_carried { self.saved(op, value)? } else { value };
             copies.push((source, *result));
         }
+        // The body does not read the predicate.
         copies.push((next, predicate));
         for (source, target) in copies {
-            self.copy(source, target);
+            if !self.is_unread_since(source, target) || !self.put_into(source, target, before) {
+                self.copy(source, target);
+            }
         }
         let body = self.bodies.pop().unwrap_or_default();
         self.step(StepOutline::While { op, predicate, body, limit: repeat.capacity });

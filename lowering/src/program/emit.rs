@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use tenon_flow_dialect::Placement;
 use tenon_graph_dialect::{DimExpr, TensorType, write_dim_expr};
 use tenon_ir::{Attribute, Builder, Context, Location, Op, Type, Value};
 use tenon_target::Target;
@@ -13,6 +14,11 @@ use crate::program::{Lifetime, MemoryPlan, ProgramError};
 /// `!hw.buffer<tensor<…>>`.
 fn buffer_type<'s>(ty: &TensorType, context: Context<'s>) -> Result<Type<'s>, ProgramError> {
     Ok(context.parse_type(&format!("!hw.buffer<{}>", ty.to_type(context)?))?)
+}
+
+/// Whether the host decides what an operation of control flow runs.
+fn by_host(op: Op<'_>) -> bool {
+    op.string("placement").as_deref() == Some(Placement::Host.name())
 }
 
 struct Emitter<'a, 'm> {
@@ -128,6 +134,9 @@ impl<'m> Emitter<'_, 'm> {
     }
 
     fn buffer(&mut self, index: usize, computed: &Computed) -> Result<(), ProgramError> {
+        if computed.replaced {
+            return Ok(());
+        }
         let context = self.at.context();
         let lifetime = self.lifetimes[index];
         let number =
@@ -212,6 +221,7 @@ impl<'m> Emitter<'_, 'm> {
                     .step_at(op.location())
                     .op("hw.if")
                     .operands(&[predicate])
+                    .optional_attribute("host", by_host(*op).then(|| context.unit()))
                     .attribute("source_nodes", self.sources(op.location()))
                     .regions(2)
                     .build()?;
@@ -226,6 +236,7 @@ impl<'m> Emitter<'_, 'm> {
                     .op("hw.while")
                     .operands(&[predicate])
                     .optional_attribute("limit", limit.map(|limit| context.i64(limit)))
+                    .optional_attribute("host", by_host(*op).then(|| context.unit()))
                     .attribute("source_nodes", self.sources(op.location()))
                     .regions(1)
                     .build()?;

@@ -204,13 +204,16 @@ impl Reader<'_> {
             "hw.if" => {
                 let predicate = self.predicate(op)?;
                 let (then, otherwise) = (self.body(op, 0)?, self.body(op, 1)?);
-                self.step(op, Operation::If(Conditional { predicate, then, otherwise }));
+                self.step(
+                    op,
+                    Operation::If(Conditional { predicate, host: op.attribute("host").is_some(), then, otherwise }),
+                );
             }
             "hw.while" => {
                 let predicate = self.predicate(op)?;
                 let limit = op.attribute("limit").map(|_| number(op, "limit")).transpose()?;
                 let body = self.body(op, 0)?;
-                self.step(op, Operation::While(Loop { predicate, body, limit }));
+                self.step(op, Operation::While(Loop { predicate, host: op.attribute("host").is_some(), body, limit }));
             }
             "hw.output" | "hw.return" => {}
             _ => return Err(wrong(op, "it cannot stand in a program")),

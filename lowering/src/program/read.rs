@@ -43,6 +43,8 @@ pub(super) struct Computed {
     pub last: usize,
     /// The output that it is.
     pub output: Option<usize>,
+    /// Whether the value lies in the memory of another one, so that none is taken here.
+    pub replaced: bool,
 }
 
 /// A step.
@@ -169,7 +171,7 @@ impl<'m> Outline<'m> {
             .map(|computed| {
                 // An output stays alive until the caller has it.
                 let last = if computed.output.is_some() { last_step } else { computed.last };
-                let bytes = if computed.output.is_some() { 0 } else { computed.bytes };
+                let bytes = if computed.output.is_some() || computed.replaced { 0 } else { computed.bytes };
                 Lifetime { bytes, first: step(computed.first), last: step(last.max(computed.first)) }
             })
             .collect()
@@ -309,7 +311,7 @@ impl<'m> Reader<'m> {
     /// Memory for a value that the next step writes.
     pub(super) fn computed(&mut self, bytes: u64, output: Option<usize>) -> usize {
         let step = self.outline.steps.len();
-        self.outline.computed.push(Computed { value: 0, bytes, first: step, last: step, output });
+        self.outline.computed.push(Computed { value: 0, bytes, first: step, last: step, output, replaced: false });
         self.outline.computed.len() - 1
     }
 

@@ -20,7 +20,9 @@ impl Pass for RemoveDead {
         for op in module.op().walk().into_iter().rev() {
             // The name that an extent gets is used by types, which are no users.
             let named = op.is(SetDimensionSize::NAME);
-            let pure = op.is("graph.get_parameter") || (!named && Operator::NAMES.iter().any(|name| op.is(name)));
+            let flows = tenon_flow_dialect::is_control_flow(op);
+            let pure =
+                flows || op.is("graph.get_parameter") || (!named && Operator::NAMES.iter().any(|name| op.is(name)));
             if pure && !op.has_users() && context.rewrite("operators removed") {
                 context.remark("removed", op.location().names(), format!("nothing uses the result of `{}`", op.name()));
                 op.erase()?;

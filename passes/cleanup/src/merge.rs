@@ -1,6 +1,6 @@
 //! `merge-identical`: operators that compute the same from the same, and constants that are the same.
 //!
-//! Not MLIR's `cse`: that one forgets where the merged operators came from.
+//! Each body of a branch or loop is looked at for itself. Not MLIR's `cse`: that one forgets where the merged operators came from.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -27,9 +27,9 @@ impl Pass for MergeIdentical {
     }
 
     fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
-        for function in module.body().ops().into_iter().filter(|op| op.is("func.func")) {
+        for block in tenon_flow_dialect::blocks(module) {
             let mut seen: HashMap<Content, Op<'_>> = HashMap::new();
-            for op in function.region_block(0).map(|block| block.ops()).unwrap_or_default() {
+            for op in block.ops() {
                 let is_leaf = op.is("graph.get_parameter") || op.is("graph.constant");
                 if !is_leaf && !Operator::NAMES.iter().any(|name| op.is(name)) {
                     continue;

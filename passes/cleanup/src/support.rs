@@ -3,11 +3,11 @@
 use tenon_graph_dialect::{Operator, SemanticError, TensorType};
 use tenon_ir::{IrError, Module, Op, Value};
 
-/// Operators of all functions, in order, outside kernels and other regions.
+/// Operators of all functions, in order, those of branches and loops behind those around them; outside kernels.
 pub(crate) fn operators<'m>(module: &'m Module<'_>) -> Result<Vec<(Op<'m>, Operator)>, SemanticError> {
     let mut found = Vec::new();
-    for function in module.body().ops().into_iter().filter(|op| op.is("func.func")) {
-        for op in function.region_block(0).map(|block| block.ops()).unwrap_or_default() {
+    for block in tenon_flow_dialect::blocks(module) {
+        for op in block.ops() {
             if let Some(operator) = Operator::read(op) {
                 found.push((op, operator?));
             }

@@ -39,8 +39,8 @@ impl Pass for Decompose {
     }
 
     fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
-        for function in module.body().ops().into_iter().filter(|op| op.is("func.func")) {
-            for op in function.region_block(0).map(|block| block.ops()).unwrap_or_default() {
+        for block in tenon_flow_dialect::blocks(module) {
+            for op in block.ops() {
                 decompose(op, context)?;
             }
         }

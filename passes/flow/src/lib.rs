@@ -1,13 +1,64 @@
 //! Placement of control flow.
 //!
-//! One pass: [`PlaceControlFlow`]. A module without control flow passes unchanged; an operation of control flow is refused by node, since
-//! no placement exists yet.
+//! One pass, [`PlaceControlFlow`]. Behind it every branch and loop that is left says where it runs (`placement`) and how many are around it
+//! (`depth`), and has the form that the launch plan executes; branches whose placement is `kernel` are gone: both sides run, and results are
+//! selected. What was decided for each operation of the model stands in the module's attribute `flow.placements` ([`placements`]).
+//!
+//! By `compile.control_flow.policy`: `kernel` makes every branch a selection and refuses what cannot be one; `graph` and `host` make every
+//! operation a conditional step of the launch plan, decided by the device or, with `host_dispatch = "allow"`, by the host; without a policy,
+//! branches that compute little become selections, and the device decides the rest. `inline_if_depth` bounds how many selections are made
+//! within one another. Where a size is computed inside a branch or loop, the launch plan cannot know it: refused.
 
-use tenon_ir::Module;
+mod branch;
+mod emit;
+mod repeat;
+
+use std::collections::HashMap;
+
+use tenon_flow_dialect::{Flow, Placement, Schedule, depth, is_control_flow};
+use tenon_graph_dialect::OperatorKind;
+use tenon_graph_dialect::operators::SetDimensionSize;
+use tenon_ir::{Attribute, Module, Op};
 use tenon_pass_manager::{Pass, PassContext, PassError, Property, Refusal};
+use tenon_recipe::{ControlFlowPolicy, Recipe};
 
-/// Decides where each operation of control flow runs; refuses every one of them in this version.
-pub struct PlaceControlFlow;
+/// Attribute of a module: what was decided.
+const PLACEMENTS: &str = "flow.placements";
+
+/// What was decided for an operation of control flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Nodes of the model that it came from.
+    pub nodes: Vec<String>,
+    /// `flow.if`, `flow.loop`.
+    pub operation: String,
+    /// Operations of control flow around it.
+    pub depth: u64,
+    /// `kernel`, `graph`, `host`.
+    pub placement: String,
+}
+
+/// What [`PlaceControlFlow`] decided, in order of the text; empty for a module without control flow.
+pub fn placements(module: &Module<'_>) -> Vec<Placed> {
+    let list = module.op().attribute(PLACEMENTS).and_then(Attribute::as_array).unwrap_or_default();
+    let read = |entry: Attribute<'_>| {
+        let text = |name: &str| entry.get(name).and_then(Attribute::as_string);
+        let nodes = entry.get("nodes").and_then(Attribute::as_array)?;
+        Some(Placed {
+            nodes: nodes.into_iter().filter_map(Attribute::as_string).collect(),
+            operation: text("operation")?,
+            depth: u64::try_from(entry.get("depth")?.as_integer()?).ok()?,
+            placement: text("placement")?,
+        })
+    };
+    list.into_iter().filter_map(read).collect()
+}
+
+/// Decides where each operation of control flow runs.
+pub struct PlaceControlFlow {
+    /// The recipe.
+    pub recipe: Recipe,
+}
 
 impl Pass for PlaceControlFlow {
     fn name(&self) -> &'static str {
@@ -22,43 +73,129 @@ impl Pass for PlaceControlFlow {
         true
     }
 
-    fn run(&self, module: &mut Module<'_>, _: &PassContext) -> Result<(), PassError> {
-        for op in module.op().walk() {
-            let name = op.name();
-            if matches!(name.split_once('.'), Some(("flow" | "scf" | "cf", _))) {
-                let refusal = Refusal::new(
-                    "E0411",
-                    format!("control flow is not supported in this version: `{name}`"),
-                    "export the model without the branch or loop, or with it unrolled",
-                );
-                return Err(refusal.at(op).into());
-            }
+    fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
+        let ops = module.op().walk();
+        if let Some(op) = ops.iter().find(|op| matches!(op.name().split_once('.'), Some(("scf" | "cf", _)))) {
+            let help = "write branches and loops with the flow dialect";
+            return Err(Refusal::new("E0411", format!("`{}` has no placement", op.name()), help).at(*op).into());
         }
-        Ok(())
+        if let Some(op) = ops.iter().find(|op| op.is(SetDimensionSize::NAME) && depth(**op) > 0) {
+            let message = "a size that is computed inside a branch or loop is not known to the launch plan";
+            let help = "move what computes it out of the branch or loop, or give it a fixed size";
+            return Err(Refusal::new("E0411", message, help).at(*op).into());
+        }
+        let flows: Vec<Op<'_>> = ops.into_iter().filter(|op| is_control_flow(*op)).collect();
+        if flows.is_empty() {
+            return Ok(());
+        }
+        let mut placed = Vec::with_capacity(flows.len());
+        // Selections within one another that a selection would hold, by the operation around them.
+        let mut selected: HashMap<usize, u64> = HashMap::new();
+        // From the innermost ones outwards: what is inside decides what the operation itself can be.
+        for op in flows.into_iter().rev() {
+            let mut record = Placed {
+                nodes: op.location().names(),
+                operation: op.name(),
+                depth: depth(op),
+                placement: String::new(),
+            };
+            let placement = self.place(op, &mut selected)?;
+            record.placement = placement.name().to_owned();
+            context.count(if placement == Placement::Kernel { "selections" } else { "conditional steps" }, 1);
+            let message = format!("`{}` at depth {}: {}", record.operation, record.depth, record.placement);
+            context.remark("placed", record.nodes.clone(), message);
+            placed.push(record);
+        }
+        placed.reverse();
+        write(module, &placed)
     }
 }
 
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use tenon_ir::Session;
-    use tenon_pass_manager::{Options, Runner};
-
-    #[test]
-    fn control_flow_is_refused_by_node() {
-        let session = Session::new();
-        let run = |body: &str| {
-            let text = format!("module {{ func.func @main(%c: i1, %a: tensor<4xf32>) -> tensor<4xf32> {{ {body} }} }}");
-            let mut module = session.parse_module(&text, "test").unwrap();
-            Runner::new(Options::default(), &[]).unwrap().run_pass(&PlaceControlFlow, &mut module)
-        };
-        run("return %a : tensor<4xf32>").unwrap();
-        let error = run(
-            "%0 = scf.if %c -> (tensor<4xf32>) { scf.yield %a : tensor<4xf32> } else { scf.yield %a : tensor<4xf32> } loc(\"If_3\")\n return %0 : tensor<4xf32>",
-        )
-        .unwrap_err();
-        assert_eq!((error.code(), error.nodes()), ("E0411", ["If_3".to_owned()].as_slice()));
-        assert!(error.to_string().contains("`scf.if`"), "{error}");
+impl PlaceControlFlow {
+    fn place(&self, op: Op<'_>, selected: &mut HashMap<usize, u64>) -> Result<Placement, PassError> {
+        let clauses = &self.recipe.control_flow;
+        let policy = clauses.policy;
+        let flow = Flow::read(op).transpose()?;
+        let refuse = |message: String, help: &str| Err(PassError::from(Refusal::new("E0411", message, help).at(op)));
+        if policy == Some(ControlFlowPolicy::Host) && !clauses.host_dispatch {
+            return refuse(
+                "`compile.control_flow.policy` is `host`, and `compile.control_flow.host_dispatch` forbids it"
+                    .to_owned(),
+                "write `host_dispatch = \"allow\"`, or another policy",
+            );
+        }
+        let step = if policy == Some(ControlFlowPolicy::Host) { Placement::Host } else { Placement::Graph };
+        let schedule = Schedule { placement: Some(step), depth: Some(depth(op)), ..flow_schedule(flow.as_ref()) };
+        let in_plan = policy != Some(ControlFlowPolicy::Kernel);
+        match flow {
+            Some(Flow::If(branch)) => {
+                let inner = selected.get(&op.key()).copied().unwrap_or(0);
+                let obstacle = match branch::obstacle(&branch)? {
+                    None if inner >= clauses.inline_if_depth => Some(format!(
+                        "it would be selection number {} within one another, `compile.control_flow.inline_if_depth` allows {}",
+                        inner + 1,
+                        clauses.inline_if_depth
+                    )),
+                    found => found,
+                };
+                let wanted = match policy {
+                    Some(ControlFlowPolicy::Kernel) => true,
+                    None => branch::is_cheap(&branch)?,
+                    Some(_) => false,
+                };
+                match obstacle {
+                    None if wanted => {
+                        if let Some(around) = op.parent() {
+                            let most = selected.entry(around.key()).or_default();
+                            *most = (*most).max(inner + 1);
+                        }
+                        branch::select(&branch)?;
+                        Ok(Placement::Kernel)
+                    }
+                    Some(reason) if !in_plan => refuse(
+                        format!("`compile.control_flow.policy` is `kernel`, and the branch cannot become a selection: {reason}"),
+                        "write `policy = \"graph\"`, or change what stands in the way",
+                    ),
+                    _ => {
+                        schedule.write(op)?;
+                        Ok(step)
+                    }
+                }
+            }
+            Some(Flow::Loop(_)) if !in_plan => refuse(
+                "`compile.control_flow.policy` is `kernel`, and no kernel holds a loop whose iterations are counted while it runs".to_owned(),
+                "write `policy = \"graph\"`, or export the model with a fixed number of iterations, which are written out",
+            ),
+            Some(Flow::Loop(repeat)) => {
+                repeat::normalise(&repeat, schedule)?;
+                Ok(step)
+            }
+            _ => refuse(
+                format!("`{}` has no placement in this version", op.name()),
+                "export the model with the loop over slices written out, or as a loop with a condition",
+            ),
+        }
     }
+}
+
+fn flow_schedule(flow: Option<&Flow<'_>>) -> Schedule {
+    flow.map(Flow::schedule).unwrap_or_default()
+}
+
+fn write(module: &Module<'_>, placed: &[Placed]) -> Result<(), PassError> {
+    let context = module.context();
+    let entries: Vec<_> = placed
+        .iter()
+        .map(|placed| {
+            let nodes: Vec<_> = placed.nodes.iter().map(|node| context.string(node)).collect();
+            context.dictionary(&[
+                ("nodes", context.array(&nodes)),
+                ("operation", context.string(&placed.operation)),
+                ("depth", context.i64(i64::try_from(placed.depth).unwrap_or(i64::MAX))),
+                ("placement", context.string(&placed.placement)),
+            ])
+        })
+        .collect();
+    module.op().set_attribute(PLACEMENTS, context.array(&entries))?;
+    Ok(())
 }

@@ -27,16 +27,23 @@ impl Pass for GroupKernels {
         let mut index = 0;
         let forbidden = places(module, FORBID);
         let required = places(module, REQUIRE);
-        for function in module.body().ops().into_iter().filter(|op| op.is("func.func")) {
-            let Some(block) = function.region_block(0) else { continue };
-            let (nodes, groups) = Plan::of(block, &forbidden)?;
-            for place in &required {
-                require(place, &nodes, &groups)?;
-            }
-            for group in &groups {
-                build(index, group, &nodes, context)?;
-                index += 1;
-            }
+        // No group reaches over the border of a branch or loop.
+        let (mut nodes, mut groups) = (Vec::new(), Vec::new());
+        for block in tenon_flow_dialect::blocks(module) {
+            let (own, found) = Plan::of(block, &forbidden)?;
+            let before = nodes.len();
+            nodes.extend(own);
+            groups.extend(found.into_iter().map(|group| Group {
+                members: group.members.into_iter().map(|member| before + member).collect(),
+                ..group
+            }));
+        }
+        for place in &required {
+            require(place, &nodes, &groups)?;
+        }
+        for group in &groups {
+            build(index, group, &nodes, context)?;
+            index += 1;
         }
         Ok(())
     }

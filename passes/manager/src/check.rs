@@ -23,11 +23,17 @@ pub fn check(module: &Module<'_>) -> Vec<Finding> {
         help: error.help(),
         nodes: error.nodes.clone(),
     });
+    let flow = tenon_flow_dialect::check(module).into_iter().map(|error| Finding {
+        code: error.code(),
+        message: error.to_string(),
+        help: error.help(),
+        nodes: error.nodes.clone(),
+    });
     let hw = tenon_hw_dialect::check(module).into_iter().map(|error| Finding {
         code: error.code(),
         message: error.to_string(),
         help: error.help(),
         nodes: Vec::new(),
     });
-    graph.chain(hw).collect()
+    graph.chain(flow).chain(hw).collect()
 }

@@ -83,6 +83,13 @@ fn nodes(names: &[String]) -> String {
     if names.is_empty() { String::new() } else { format!("node `{}`: ", names.join("`, `")) }
 }
 
+impl From<tenon_flow_dialect::FlowError> for PassError {
+    fn from(error: tenon_flow_dialect::FlowError) -> Self {
+        let message = format!("{}: {}", error.operation, error.message);
+        Refusal { code: error.code(), message, help: error.help(), nodes: error.nodes }.into()
+    }
+}
+
 impl From<Refusal> for PassError {
     fn from(refusal: Refusal) -> Self {
         PassError::Refused(Box::new(refusal))

@@ -14,7 +14,7 @@ pub enum Property {
     Contracted,
     /// Every dimension of every tensor has a capacity.
     StaticShapes,
-    /// No operation of control flow is left outside kernels.
+    /// Every operation of control flow has a place where it runs.
     NoControlFlow,
     /// Every operator that computes lies in a `graph.kernel`.
     Kernels,
@@ -51,21 +51,26 @@ impl Property {
                 .find(|name| top.attribute(name).is_none())
                 .map(|name| format!("it has no attribute `{name}`")),
             Property::StaticShapes => top.walk().into_iter().find_map(symbolic),
-            Property::NoControlFlow => top.walk().into_iter().find(|op| is_control_flow(*op)).map(describe),
+            Property::NoControlFlow => top.walk().into_iter().find(|op| is_unplaced(*op)).map(describe),
             Property::Kernels => top.walk().into_iter().find_map(|op| {
                 let computes = tenon_graph_dialect::Operator::NAMES.iter().any(|name| op.is(name))
                     && !op.is("graph.constant")
                     && !op.is("graph.reshape");
-                let outside = op.parent().is_some_and(|parent| parent.is("func.func"));
+                let outside = op
+                    .parent()
+                    .is_some_and(|parent| parent.is("func.func") || tenon_flow_dialect::is_control_flow(parent));
                 (computes && outside).then(|| describe(op))
             }),
         }
     }
 }
 
-/// Whether an operation directs control: one of the dialects flow, scf and cf.
-pub(crate) fn is_control_flow(op: Op<'_>) -> bool {
-    matches!(op.name().split_once('.'), Some(("flow" | "scf" | "cf", _)))
+/// Whether an operation directs control, and nothing says where: one of the dialects scf and cf, or of flow without a placement.
+fn is_unplaced(op: Op<'_>) -> bool {
+    match tenon_flow_dialect::is_control_flow(op) {
+        true => op.attribute("placement").is_none(),
+        false => matches!(op.name().split_once('.'), Some(("scf" | "cf", _))),
+    }
 }
 
 fn describe(op: Op<'_>) -> String {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use tenon_flow_dialect::Flow;
 use tenon_graph_dialect::{
     Dim, DimExpr, ErrorKind, Operator, SemanticError, TensorType, read_dim_expr, write_dim_expr,
 };
@@ -62,6 +63,8 @@ fn substitute_block(block: Block<'_>, lookup: Lookup<'_>, capacity: Capacities<'
     for op in block.ops() {
         if Operator::NAMES.iter().any(|name| op.is(name)) {
             infer(op, lookup, capacity).map_err(|error| at(error, op))?;
+        } else if let Some(flow) = Flow::read(op) {
+            substitute_flow(&flow?, lookup, capacity).map_err(|error| located(error, op))?;
         } else if let Some(body) = op.region_block(0) {
             for (argument, operand) in body.arguments().into_iter().zip(op.operands()) {
                 argument.set_type(operand.ty());
@@ -78,6 +81,61 @@ fn substitute_block(block: Block<'_>, lookup: Lookup<'_>, capacity: Capacities<'
         }
     }
     Ok(())
+}
+
+/// Control flow: what enters a region gives the types of its arguments, what it yields those of the results.
+fn substitute_flow(flow: &Flow<'_>, lookup: Lookup<'_>, capacity: Capacities<'_>) -> Result<(), PassError> {
+    let results = flow.op().results();
+    match flow {
+        Flow::If(branch) => {
+            substitute_block(branch.then_body, lookup, capacity)?;
+            substitute_block(branch.else_body, lookup, capacity)?;
+        }
+        Flow::Loop(repeat) => {
+            take_types(repeat.body.arguments().get(1..).unwrap_or_default(), &repeat.carried);
+            take_types(&results, &repeat.carried);
+            substitute_block(repeat.body, lookup, capacity)?;
+        }
+        Flow::Scan(scan) => {
+            let arguments = scan.body.arguments();
+            take_types(&arguments, &scan.state);
+            take_types(&results, &scan.state);
+            for ((argument, value), axis) in
+                arguments.iter().skip(scan.state.len()).zip(&scan.scanned).zip(&scan.input_axes)
+            {
+                let mut slice = TensorType::read(value.ty())?;
+                if let Some(axis) = usize::try_from(*axis).ok().filter(|axis| *axis < slice.rank()) {
+                    slice.dims.remove(axis);
+                }
+                set_type(*argument, TensorType::new(slice.dtype, slice.dims), capacity)?;
+            }
+            substitute_block(scan.body, lookup, capacity)?;
+        }
+    }
+    // What is no carried value keeps its own dimensions, with the symbols replaced.
+    let carried = match flow {
+        Flow::If(_) => 0,
+        Flow::Loop(repeat) => repeat.carried.len(),
+        Flow::Scan(scan) => scan.state.len(),
+    };
+    for result in results.into_iter().skip(carried) {
+        set_type(result, replaced(result, lookup)?, capacity)?;
+    }
+    Ok(())
+}
+
+fn take_types(targets: &[Value<'_>], sources: &[Value<'_>]) {
+    for (target, source) in targets.iter().zip(sources) {
+        target.set_type(source.ty());
+    }
+}
+
+/// An error inside an operation that names no node gets the operation's.
+fn located(error: PassError, op: Op<'_>) -> PassError {
+    match error {
+        PassError::Semantic(error) => at(error, op).into(),
+        other => other,
+    }
 }
 
 fn infer(op: Op<'_>, lookup: Lookup<'_>, capacity: Capacities<'_>) -> Result<(), SemanticError> {

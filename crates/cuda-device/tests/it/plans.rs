@@ -171,7 +171,7 @@ fn conditionals_are_refused_before_anything_runs() {
     fn run() {
         let mut plan = plan(128);
         let body = vec![plan.steps.remove(0)];
-        let choice = Conditional { predicate: Place::Input(0), then: body, otherwise: Vec::new() };
+        let choice = Conditional { predicate: Place::Input(0), host: false, then: body, otherwise: Vec::new() };
         plan.steps.insert(0, Step::new(Operation::If(choice)));
         let error = Instance::new(open(), executable(plan, PTX)).err().unwrap();
         assert_eq!(error.code(), "E0722");

@@ -39,16 +39,18 @@ pub(crate) struct Importer<'m> {
     inner_nodes: usize,
     /// Whether an input whose value decides a shape can become a constant.
     pub(crate) has_given_values: bool,
+    /// Whether branches and loops that values decide become operations; else they are refused, so that the value may become a constant.
+    pub(crate) keeps_control_flow: bool,
 }
 
 impl<'m> Importer<'m> {
-    /// Fills an empty module; inputs named in `constant` take their given values.
+    /// Fills an empty module; inputs named in `constant` take their given values, and control flow is kept as operations or refused.
     pub(super) fn import(
         module: &'m Module<'_>,
         model: &Model,
         file: &str,
         options: &ImportOptions,
-        constant: &BTreeSet<String>,
+        (constant, keeps_control_flow): (&BTreeSet<String>, bool),
     ) -> Result<Weights, ImportError> {
         let context = module.op().context();
         let graph = &model.graph;
@@ -78,6 +80,7 @@ impl<'m> Importer<'m> {
             structured: HashMap::new(),
             inner_nodes: 0,
             has_given_values,
+            keeps_control_flow,
         };
         for ((input, _), handle) in inputs.iter().zip(handles) {
             importer.name(&input.name, handle);

@@ -72,9 +72,11 @@ pub fn import_loaded<'s>(
 ) -> Result<Imported<'s>, ImportError> {
     inputs::check_given(&model.graph, options)?;
     let mut constant_inputs = BTreeSet::new();
+    // Given integers that decide what runs become constants; what else decides it stays, as an operation where that can be.
+    let mut keeps_control_flow = options.constants.is_empty();
     loop {
         let module = session.new_module(session.context().file_location(name, 0, 0))?;
-        let result = Importer::import(&module, model, name, options, &constant_inputs);
+        let result = Importer::import(&module, model, name, options, (&constant_inputs, keeps_control_flow));
         match result {
             Ok(weights) => {
                 module.verify()?;
@@ -89,6 +91,19 @@ pub fn import_loaded<'s>(
                     return Err(ImportError::NotKnown { site, value, what });
                 }
                 constant_inputs.extend(deciding);
+            }
+            Err(ImportError::ControlFlow { site, value, reason }) => {
+                let mut deciding = deciding_inputs(&model.graph, &value, options);
+                let is_float =
+                    |name: &String| options.constants.get(name).is_some_and(|given| given.dtype().is_float());
+                if !keeps_control_flow {
+                    deciding.retain(|name| !is_float(name));
+                }
+                match deciding.is_subset(&constant_inputs) {
+                    false => constant_inputs.extend(deciding),
+                    true if !keeps_control_flow => keeps_control_flow = true,
+                    true => return Err(ImportError::ControlFlow { site, value, reason }),
+                }
             }
             Err(other) => return Err(other),
         }

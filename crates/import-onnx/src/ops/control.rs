@@ -1,4 +1,9 @@
-//! If and Loop, where what they do is known: the branch taken, or the iterations one after another, are imported in the node's place.
+//! If, Loop and Scan. Where what they do is known, the branch taken, or the iterations one after another, are imported in the node's place;
+//! else If and Loop become operations of the flow dialect (`branch`, `repeat`).
+
+mod branch;
+mod repeat;
+mod settled;
 
 use tenon_tensor::{DType, Tensor};
 
@@ -8,12 +13,16 @@ use crate::graph::Graph;
 use crate::import::importer::Handle;
 use crate::import::node::{OpImport, Outputs};
 
-/// The outputs of the branch that a constant condition chooses.
+/// The outputs of the branch that a constant condition chooses, or a branch of the flow dialect.
 pub(super) fn branch(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(1..=1)?;
     let then = op.node.required("then_branch", op.node.graph("then_branch")?)?;
     let other = op.node.required("else_branch", op.node.graph("else_branch")?)?;
-    let taken = truth(op, &op.known_tensor(0, "which branch is taken")?)?;
+    let condition = op.input(0)?;
+    let Some(known) = op.importer.builder.tensor(condition).cloned() else {
+        return branch::branch(op, condition, then, other);
+    };
+    let taken = truth(op, &known)?;
     op.importer.inner_graph(if taken { then } else { other }, &[], &op.node.site)
 }
 
@@ -55,22 +64,33 @@ fn iteration(
     }
 }
 
-/// A loop whose trip count and conditions are constants: the last carried values, then the scan outputs.
+/// The last carried values, then the scan outputs. A loop whose trip count and conditions are constants is written out, any other becomes
+/// one of the flow dialect.
 pub(super) fn repeat(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let body = op.node.required("body", op.node.graph("body")?)?;
-    let limit = match op.optional(0)? {
-        Some(_) => u64::try_from(op.known_int(0, "the number of iterations")?).unwrap_or(0),
-        None => u64::MAX,
-    };
-    let mut runs = match op.optional(1)? {
-        Some(_) => truth(op, &op.known_tensor(1, "whether the loop runs")?)?,
-        None => true,
-    };
+    let (count, condition) = (op.optional(0)?, op.optional(1)?);
     let mut carried = Vec::new();
     for index in 2..op.node.inputs.len() {
         let value = op.any(index)?;
         carried.push(value.ok_or_else(|| op.invalid(format!("input number {index} is missing")))?);
     }
+    let is_constant = |handle: Option<Handle>| handle.is_none_or(|value| op.importer.builder.tensor(value).is_some());
+    let undecided = match (is_constant(count), is_constant(condition)) {
+        (false, _) => op.node.input(0).map(str::to_owned),
+        (_, false) => op.node.input(1).map(str::to_owned),
+        _ => settled::unsettled(op, body, &carried),
+    };
+    if let Some(value) = undecided {
+        return repeat::repeat(op, body, repeat::Control { count, condition, value }, &carried);
+    }
+    let limit = match count {
+        Some(_) => u64::try_from(op.known_int(0, "the number of iterations")?).unwrap_or(0),
+        None => u64::MAX,
+    };
+    let mut runs = match condition {
+        Some(_) => truth(op, &op.known_tensor(1, "whether the loop runs")?)?,
+        None => true,
+    };
     let count = carried.len();
     let mut goes_on = op.literal(DType::Bool, &[], &[1.0])?;
     let mut elements: Vec<Vec<Handle>> = Vec::new();

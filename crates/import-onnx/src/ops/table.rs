@@ -112,7 +112,7 @@ rows! {
     "HardSwish" [14, 22] => activation::hard_swish;
     "Hardmax" [1, 11, 13] => softmax::hardmax;
     "Identity" [1, 13, 14, 16, 19, 21, 23, 24, 25] => sequence::identity;
-    "If" [1, 11, 13, 16, 19, 21, 23, 24, 25] => control::branch, "conditions that are not known before the model runs";
+    "If" [1, 11, 13, 16, 19, 21, 23, 24, 25] => control::branch, "branches whose results differ in more than the size of the first dimension, where the condition is not known before the model runs";
     "InstanceNormalization" [6, 22] => normalization::instance;
     "IsInf" [10, 20] => elementwise::is_inf;
     "IsNaN" [9, 13, 20] => elementwise::direct;
@@ -125,7 +125,7 @@ rows! {
     "LinearAttention" [27] => linear_attention::linear_attention, "more than 256 time steps";
     "Log" [6, 13] => elementwise::direct;
     "LogSoftmax" [1, 11, 13] => softmax::softmax;
-    "Loop" [1, 11, 13, 16, 19, 21, 23, 24, 25] => control::repeat, "trip counts and conditions that are not known before the model runs";
+    "Loop" [1, 11, 13, 16, 19, 21, 23, 24, 25] => control::repeat, "carried values whose shape changes, where the number of iterations is not known before the model runs";
     "LpNormalization" [1, 22] => normalization::lp;
     "LpPool" [2, 11, 18, 22] => pool::lp_pool;
     "MatMul" [1, 9, 13] => matmul::matmul;

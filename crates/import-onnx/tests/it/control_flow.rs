@@ -91,3 +91,103 @@ fn loops_are_written_out_up_to_a_limit() {
         assert!(message.contains("`loop`"), "{message}");
     }
 }
+
+/// Branches and loops that values decide, in the reference interpreter, against what ONNX Runtime gives.
+#[test]
+fn control_flow_that_values_decide_is_right() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/control_flow");
+    let entries = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path());
+    let folders: Vec<PathBuf> = entries.filter(|path| path.join("model.onnx").is_file()).collect();
+    assert!(folders.len() >= 15, "{}", folders.len());
+    let wrong: Vec<_> = folders.iter().map(|folder| (folder, run_case(folder, 1e-6, 1e-5))).collect();
+    let wrong: Vec<_> = wrong.into_iter().filter(|(_, outcome)| *outcome != Outcome::Passed).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// A model whose input `x` decides by its sum what runs: the nodes `decided`, for which `positive` is a truth value and `count` a number.
+fn deciding(decided: Vec<NodeProto>) -> GraphProto {
+    let mut sum = node("ReduceSum", &["x"], &["total"]);
+    sum.attribute = vec![int("keepdims", 0)];
+    let cast = |to: DataType, name: &str| {
+        let mut cast = node("Cast", &["total"], &[name]);
+        cast.attribute = vec![int("to", i64::from(to as i32))];
+        cast
+    };
+    let before = vec![sum, cast(DataType::Bool, "positive"), cast(DataType::Int64, "count")];
+    GraphProto {
+        node: before.into_iter().chain(decided).collect(),
+        input: vec![value("x", &[3])],
+        output: vec![ValueInfoProto { name: Some("y".to_owned()), ..ValueInfoProto::default() }],
+        ..GraphProto::default()
+    }
+}
+
+fn inner(nodes: Vec<NodeProto>, inputs: &[&str], outputs: &[&str]) -> GraphProto {
+    let untyped = |name: &&str| ValueInfoProto { name: Some((*name).to_owned()), ..ValueInfoProto::default() };
+    GraphProto {
+        node: nodes,
+        input: inputs.iter().map(untyped).collect(),
+        output: outputs.iter().map(untyped).collect(),
+        ..GraphProto::default()
+    }
+}
+
+#[test]
+fn control_flow_without_a_fixed_form_is_refused() {
+    let choice = |then: GraphProto, other: GraphProto| {
+        let mut choice = node("If", &["positive"], &["y"]);
+        choice.attribute = vec![subgraph("then_branch", then), subgraph("else_branch", other)];
+        deciding(vec![choice])
+    };
+    let repeat = |nodes: Vec<NodeProto>, next: &str| {
+        let mut repeat = node("Loop", &["count", "", "x"], &["y"]);
+        repeat.attribute = vec![subgraph("body", inner(nodes, &["i", "c", "v"], &["c", next]))];
+        deciding(vec![repeat])
+    };
+    let mut axis = node("Unsqueeze", &["x", "zero"], &["u"]);
+    axis.name = Some("unsqueeze".to_owned());
+    let list = NodeProto { attribute: vec![int("axis", 0)], ..node("Concat", &["v", "v"], &["long"]) };
+    let zero = {
+        let tensor = TensorProto {
+            dims: vec![1],
+            data_type: Some(DataType::Int64 as i32),
+            int64_data: vec![0],
+            ..TensorProto::default()
+        };
+        let mut constant = node("Constant", &[], &["zero"]);
+        constant.attribute =
+            vec![AttributeProto { t: Some(Box::new(tensor)), ..attribute("value", AttributeType::Tensor) }];
+        constant
+    };
+    let same = || inner(vec![node("Neg", &["x"], &["n"])], &[], &["n"]);
+    for (graph, reason) in [
+        (choice(same(), inner(vec![zero, axis], &[], &["u"])), "one branch gives f32[3], the other f32[1, 3]"),
+        (
+            choice(same(), inner(vec![node("SequenceConstruct", &["x"], &["s"])], &[], &["s"])),
+            "a branch gives a sequence",
+        ),
+        (repeat(vec![list], "long"), "the carried value `v` is f32[3] at first and f32[6] after an iteration"),
+        (repeat(vec![node("SequenceConstruct", &["v"], &["s"])], "s"), "an iteration gives a sequence"),
+    ] {
+        let (code, message) = import_refusal(graph, &[3]);
+        assert_eq!(code, "E0145", "{message}");
+        assert!(message.contains(reason), "{message}");
+    }
+}
+
+/// Exporters carry weights through loops; such a value stays a weight, and what is known of it stays known.
+#[test]
+fn carried_values_that_never_change_stay_outside() {
+    let body = inner(
+        vec![node("Identity", &["w"], &["w_next"]), node("Mul", &["v", "w"], &["next"])],
+        &["i", "c", "v", "w"],
+        &["c", "next", "w_next"],
+    );
+    let mut repeat = node("Loop", &["count", "", "x", "x"], &["y", "same"]);
+    repeat.attribute = vec![subgraph("body", body)];
+    let session = Session::new();
+    let model = read(&model(deciding(vec![repeat]))).unwrap();
+    let imported = import_loaded(&session, &model, "m.onnx", &ImportOptions::default()).unwrap();
+    let text = imported.module.op().print(Default::default());
+    assert!(text.contains("carry(%arg0 : tensor<3xf32>)"), "{text}");
+}

@@ -20,7 +20,7 @@ const fn refused(word: &'static str, reason: &'static str) -> Word {
 }
 
 /// What is not there yet.
-const NO_FLOW: &str = "control flow is not placed by recipes yet";
+const NO_UNROLL: &str = "loops whose iterations are counted while they run are not unrolled";
 const NO_EXTERNAL: &str = "there are no external kernels";
 const NO_CUSTOM: &str = "there are no custom operators";
 const NO_METRICS: &str = "metrics do not come back into the graph yet";
@@ -117,11 +117,11 @@ const TOLERANCE: &[Key] = &[
 ];
 
 const SEMANTIC_CONTROL_FLOW: &[Key] = &[
-    key("branches", Choice(&[word("all")]), Refused(NO_FLOW), "all: every branch must compile."),
+    key("branches", Choice(&[word("all")]), Enforced, "all: every branch must compile."),
     key(
         "unroll",
         Named(&Integer(1, 65536)),
-        Refused(NO_FLOW),
+        Refused(NO_UNROLL),
         "How often a loop is unrolled, by the name of its node.",
     ),
 ];
@@ -162,13 +162,23 @@ const ATTENTION: &[Key] = &[key(
 )];
 
 const CONTROL_FLOW: &[Key] = &[
-    key("policy", Choice(&[word("kernel"), word("graph"), word("host")]), Refused(NO_FLOW), "Where control flow runs."),
-    key("inline_if_depth", Integer(0, 64), Refused(NO_FLOW), "Most branches within branches that become selects."),
+    key(
+        "policy",
+        Choice(&[word("kernel"), word("graph"), word("host")]),
+        Enforced,
+        "Where control flow runs: inside kernels, in the launch plan, or by the host. Absent: the compiler's choice of the first two.",
+    ),
+    key(
+        "inline_if_depth",
+        Integer(0, 64),
+        Enforced,
+        "Most branches within branches that become selections. Default 2.",
+    ),
     key(
         "host_dispatch",
         Choice(&[word("forbid"), word("allow")]),
-        Refused(NO_FLOW),
-        "Whether the host may decide between launches.",
+        Enforced,
+        "Whether the host may decide between launches, as the policy host wants. Default forbid.",
     ),
 ];
 

@@ -309,6 +309,9 @@ pub struct EventMark {
 pub struct Conditional {
     /// One byte: 0 is false.
     pub predicate: Place,
+    /// Whether the host reads the byte, and not the device.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub host: bool,
     /// Runs if it holds.
     pub then: Vec<Step>,
     /// Runs if it does not.
@@ -322,6 +325,9 @@ pub struct Conditional {
 pub struct Loop {
     /// One byte: 0 ends the loop; the body writes it.
     pub predicate: Place,
+    /// Whether the host reads the byte, and not the device.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub host: bool,
     /// Runs while it holds.
     pub body: Vec<Step>,
     /// More rounds than this are an error.

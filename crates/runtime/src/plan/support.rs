@@ -22,9 +22,19 @@ impl LaunchPlan {
         Ok(())
     }
 
-    /// Whether some step is a conditional, which not every device executes.
+    /// Whether some step is a conditional whose predicate the device reads, which not every device does.
     pub fn has_conditionals(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.operation, Operation::If(_) | Operation::While(_)))
+        self.steps.iter().any(has_conditional)
+    }
+}
+
+fn has_conditional(step: &Step) -> bool {
+    match &step.operation {
+        Operation::If(conditional) => {
+            !conditional.host || conditional.then.iter().chain(&conditional.otherwise).any(has_conditional)
+        }
+        Operation::While(repeat) => !repeat.host || repeat.body.iter().any(has_conditional),
+        _ => false,
     }
 }
 

@@ -82,8 +82,8 @@ fn every_operation_round_trips() {
         copy,
         Operation::Event(event()),
         Operation::Wait(event()),
-        Operation::If(Conditional { predicate: source, then: body.clone(), otherwise: body.clone() }),
-        Operation::While(Loop { predicate: source, body, limit: Some(9) }),
+        Operation::If(Conditional { predicate: source, host: false, then: body.clone(), otherwise: body.clone() }),
+        Operation::While(Loop { predicate: source, host: false, body, limit: Some(9) }),
         Operation::HostCall(HostCall { callee: "f".into(), reads: vec![source], writes: vec![target] }),
         Operation::StateRead(StateTransfer { state: 0, place: target }),
         Operation::StateWrite(StateTransfer { state: 0, place: source }),
@@ -146,7 +146,7 @@ fn wrong_structure_is_refused() {
     assert_eq!(code(step(Operation::Wait(EventMark { event: 0 }))), "E0703");
     assert_eq!(code(step(Operation::StateRead(StateTransfer { state: 0, place: output }))), "E0703");
     let nested = (0..40).fold(Vec::new(), |then, _| {
-        vec![Step::new(Operation::If(Conditional { predicate: input, then, otherwise: Vec::new() }))]
+        vec![Step::new(Operation::If(Conditional { predicate: input, host: false, then, otherwise: Vec::new() }))]
     });
     assert_eq!(code(|plan| plan.steps.extend(nested)), "E0703");
 }
@@ -222,9 +222,12 @@ fn what_the_executor_lacks_is_refused_by_name() {
     let call = Operation::HostCall(HostCall { callee: "f".into(), reads: vec![], writes: vec![] });
     assert!(push(call.clone()).contains("`host_call`"));
     let body = || vec![Step::new(call.clone())];
-    let choice = Conditional { predicate: place, then: vec![], otherwise: body() };
+    let choice = Conditional { predicate: place, host: false, then: vec![], otherwise: body() };
     assert!(push(Operation::If(choice)).contains("`host_call`"));
-    assert!(push(Operation::While(Loop { predicate: place, body: body(), limit: None })).contains("`host_call`"));
+    assert!(
+        push(Operation::While(Loop { predicate: place, host: false, body: body(), limit: None }))
+            .contains("`host_call`")
+    );
     assert!(refused(&|plan| plan.states.push(TensorSlot::new("s", DType::F32, &[1]))).contains("`states`"));
     assert!(refused(&|plan| plan.steps[1].stream = 1).contains("stream 1"));
     assert!(refused(&|plan| launch_of(plan, 0).cluster = Some([2, 1, 1])).contains("`cluster`"));

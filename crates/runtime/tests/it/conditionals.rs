@@ -58,10 +58,11 @@ fn plan(limit: Option<u64>) -> LaunchPlan {
     let body = vec![Step::new(Operation::Launch(count))];
     let repeat = Step {
         source_nodes: vec!["Loop.0".to_owned()],
-        ..Step::new(Operation::While(Loop { predicate: Place::Buffer(1), body, limit }))
+        ..Step::new(Operation::While(Loop { predicate: Place::Buffer(1), host: false, body, limit }))
     };
     let choice = Conditional {
         predicate: Place::Input(1),
+        host: false,
         then: vec![memset(Place::Output(1), 1)],
         otherwise: vec![memset(Place::Output(1), 7)],
     };

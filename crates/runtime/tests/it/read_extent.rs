@@ -100,7 +100,10 @@ fn plans_that_use_an_extent_wrongly_are_refused() {
             |plan| {
                 let then = vec![plan.steps.remove(3)];
                 let predicate = Place::Input(0);
-                plan.steps.insert(3, Step::new(Operation::If(Conditional { predicate, then, otherwise: Vec::new() })));
+                plan.steps.insert(
+                    3,
+                    Step::new(Operation::If(Conditional { predicate, host: false, then, otherwise: Vec::new() })),
+                );
             },
             "no step reads it",
         ),

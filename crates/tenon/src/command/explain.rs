@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 use tenon_ir::Session;
-use tenon_runtime::plan::Operation;
+use tenon_runtime::plan::{Operation, Step};
 
 use super::arguments::ModelArguments;
 use super::lower::remark_line;
@@ -43,8 +43,11 @@ struct Summary {
     recipe_hash: String,
     target: &'static str,
     bucket: Option<String>,
-    /// Launches, copies and fills together.
+    /// Launches, copies and fills together, those of all branches and of one round of each loop.
     launches: usize,
+    /// Branches and loops of the launch plan.
+    #[serde(skip_serializing_if = "is_zero")]
+    conditionals: usize,
     kernels: Vec<Kernel>,
     copies: usize,
     memsets: usize,
@@ -83,8 +86,16 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     for summary in summaries {
         let bucket = summary.bucket.map(|bucket| format!(", {bucket}")).unwrap_or_default();
         output.print(&format!(
-            "{}, {}{bucket}: {} launches, {} of them copies and {} fills\n",
-            summary.model, summary.target, summary.launches, summary.copies, summary.memsets
+            "{}, {}{bucket}: {} launches, {} of them copies and {} fills{}\n",
+            summary.model,
+            summary.target,
+            summary.launches,
+            summary.copies,
+            summary.memsets,
+            match summary.conditionals {
+                0 => String::new(),
+                count => format!("; {count} branches and loops, one round of each counted"),
+            }
         ))?;
         let row =
             |kernel: Kernel| vec![kernel.name, kernel.family, kernel.count.to_string(), kernel.source_nodes.join(", ")];
@@ -96,10 +107,16 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     Ok(())
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 fn summary(program: Program, model: &str, hash: &str) -> Summary {
     let mut kernels: Vec<Kernel> = Vec::new();
     let (mut copies, mut memsets) = (0, 0);
-    for step in &program.plan.steps {
+    let mut conditionals = 0;
+    let mut pending: Vec<&Step> = program.plan.steps.iter().rev().collect();
+    while let Some(step) = pending.pop() {
         match &step.operation {
             Operation::Launch(launch) => match kernels.iter_mut().find(|kernel| kernel.name == launch.entry) {
                 Some(kernel) => {
@@ -119,6 +136,14 @@ fn summary(program: Program, model: &str, hash: &str) -> Summary {
             },
             Operation::Copy(_) | Operation::ReadExtent(_) => copies += 1,
             Operation::Memset(_) => memsets += 1,
+            Operation::If(choice) => {
+                conditionals += 1;
+                pending.extend(choice.then.iter().chain(&choice.otherwise).rev());
+            }
+            Operation::While(repeat) => {
+                conditionals += 1;
+                pending.extend(repeat.body.iter().rev());
+            }
             _ => {}
         }
     }
@@ -127,7 +152,8 @@ fn summary(program: Program, model: &str, hash: &str) -> Summary {
         recipe_hash: hash.to_owned(),
         target: program.target.name(),
         bucket: program.bucket,
-        launches: program.plan.launch_count(),
+        launches: kernels.iter().map(|kernel| kernel.count).sum::<usize>() + copies + memsets,
+        conditionals,
         kernels,
         copies,
         memsets,

@@ -1,7 +1,8 @@
-//! `tenon table`: one row per operator.
+//! `tenon table`: one row per operator, then one per branch and loop with where it runs.
 
 use clap::Args;
 use serde::Serialize;
+use tenon_flow_passes::placements;
 use tenon_graph_dialect::{Operator, TensorType};
 use tenon_ir::{Module, Op, Session};
 
@@ -34,6 +35,9 @@ struct Row {
     control_flow_depth: usize,
     /// The kernel that it went into; absent for what needs none.
     kernel: Option<String>,
+    /// Where a branch or loop runs; absent for other operators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    placement: Option<String>,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
@@ -62,7 +66,9 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
                     format!("{} -> {}", row.operands.join(", "), row.results.join(", ")),
                     row.layout.join(", "),
                     row.control_flow_depth.to_string(),
-                    row.kernel.unwrap_or_else(|| "-".to_owned()),
+                    row.kernel
+                        .or(row.placement.map(|placement| format!("placement {placement}")))
+                        .unwrap_or_else(|| "-".to_owned()),
                 ]
             })
             .collect();
@@ -96,8 +102,20 @@ fn rows(module: &Module<'_>) -> Result<Vec<Row>, Failure> {
             results: results.iter().map(ToString::to_string).collect(),
             control_flow_depth,
             kernel,
+            placement: None,
         });
     }
+    // Branches that became selections are no operations any more.
+    rows.extend(placements(module).into_iter().map(|placed| Row {
+        operator: placed.operation,
+        nodes: placed.nodes,
+        operands: Vec::new(),
+        results: Vec::new(),
+        layout: Vec::new(),
+        control_flow_depth: usize::try_from(placed.depth).unwrap_or(usize::MAX),
+        kernel: None,
+        placement: Some(placed.placement),
+    }));
     Ok(rows)
 }
 

@@ -5,6 +5,7 @@ mod basics;
 mod bundle;
 mod codegen;
 mod conformance;
+mod control_flow;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod golden;

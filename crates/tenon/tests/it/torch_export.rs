@@ -120,6 +120,13 @@ fn architectures_of_fixed_shapes() {
     }
 }
 
+/// What decides is an input, which for archives stays one.
+#[test]
+fn architectures_with_control_flow() {
+    architecture("cond", "");
+    architecture("while_loop", "");
+}
+
 #[test]
 fn what_a_recipe_or_a_shape_breaks_is_refused() {
     let model = testdata("pt2/shared/model.pt2");

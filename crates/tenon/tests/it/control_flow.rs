@@ -1,0 +1,175 @@
+//! Branches and loops that values decide while the model runs, through PTX on the simulator, against what ONNX Runtime gives, and the clauses
+//! `compile.control_flow` that say where they run. `testdata/control_flow/generate.py` says where the cases are from.
+
+use tenon::conformance::{Outcome as Judged, Settings, run_case};
+use tenon_tensor::DType;
+
+use crate::*;
+
+fn model(case: &str) -> String {
+    testdata(&format!("control_flow/{case}/model.onnx"))
+}
+
+fn recipe(folder: &tempfile::TempDir, clauses: &str) -> String {
+    write(folder, "recipe.toml", format!("recipe = 1\nname = \"flow\"\n{clauses}"))
+}
+
+fn policy(folder: &tempfile::TempDir, clauses: &str) -> String {
+    recipe(folder, &format!("[compile.control_flow]\n{clauses}\n"))
+}
+
+fn floats(shape: &[usize], values: &[f64]) -> Tensor {
+    Tensor::from_f64s(DType::F32, shape.to_vec(), values).unwrap()
+}
+
+fn values(path: &str) -> Vec<f64> {
+    tenon_tensor::read_npy(path).unwrap().iter_f64().unwrap().collect()
+}
+
+#[test]
+fn cases_are_as_onnx_runtime_computes_them() {
+    let root = PathBuf::from(testdata("control_flow"));
+    let target = tenon_target::Target::find("sm_80").unwrap();
+    let settings = Settings { target, instruction_budget: 1 << 32, seed: 1 };
+    let cases: Vec<_> = names_in(&root).into_iter().filter(|name| root.join(name).is_dir()).collect();
+    assert!(cases.len() >= 15, "{}", cases.len());
+    let wrong: Vec<_> = cases
+        .iter()
+        .map(|case| (case, run_case(&root.join(case), &settings)))
+        .filter(|(_, verdict)| verdict.outcome != Judged::Passed)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What `explain --summary` says of a model: launches, and branches and loops of the launch plan.
+fn summary(model: &str, recipe: &str) -> (u64, u64) {
+    let outcome = tenon(&["explain", model, "--summary", "--json", "--recipe", recipe]);
+    let summary: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    (summary["launches"].as_u64().unwrap(), summary["conditionals"].as_u64().unwrap_or(0))
+}
+
+/// Runs a model of one input `x` and gives the output `y`.
+fn y_of(folder: &tempfile::TempDir, model: &str, recipe: &str, x: &Tensor) -> Vec<f64> {
+    let (input, out) = (write_npy(folder, "x.npy", x), file(folder, "out"));
+    tenon(&["run", model, "--recipe", recipe, "--input", &format!("x={input}"), "-o", &out]).done();
+    values(&format!("{out}/y.npy"))
+}
+
+/// Where a branch runs changes its launches and nothing of what it gives.
+#[test]
+fn policies_place_branches() {
+    let folder = tempfile::tempdir().unwrap();
+    let x = [1.0, 2.0, -1.0, 4.0, 0.5, 3.0];
+    for (clauses, conditionals) in [
+        ("policy = \"kernel\"", 0),
+        ("policy = \"graph\"", 1),
+        ("policy = \"host\"\nhost_dispatch = \"allow\"", 1),
+        ("inline_if_depth = 2", 0),
+        ("inline_if_depth = 0", 1),
+    ] {
+        let recipe = policy(&folder, clauses);
+        assert_eq!(summary(&model("if_small"), &recipe).1, conditionals, "{clauses}");
+        for sign in [1.0, -1.0] {
+            let x = x.map(|x| x * sign);
+            let expected = x.map(|x| if sign > 0.0 { 2.0 * x + 1.0 } else { -x });
+            assert_eq!(y_of(&folder, &model("if_small"), &recipe, &floats(&[2, 3], &x)), expected, "{clauses}");
+        }
+    }
+    // Both sides and the selection in one kernel, against a launch for each side; the sum and its comparison are launched before both.
+    let selected = summary(&model("if_small"), &policy(&folder, "policy = \"kernel\"")).0;
+    let chosen = summary(&model("if_small"), &policy(&folder, "policy = \"graph\"")).0;
+    assert_eq!((selected, chosen), (3, 4));
+}
+
+/// Branches within branches become selections as deep as the recipe says, from the innermost outwards.
+#[test]
+fn the_depth_of_selections_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    for (depth, conditionals) in [(0, 3), (1, 1), (2, 0)] {
+        let recipe = policy(&folder, &format!("inline_if_depth = {depth}"));
+        assert_eq!(summary(&model("if_nested"), &recipe).1, conditionals, "{depth}");
+        // Sum 9.5, largest element 4, which is not below 3.5: the exponential.
+        let x = [1.0, 2.0, -1.0, 4.0, 0.5, 3.0];
+        let found = y_of(&folder, &model("if_nested"), &recipe, &floats(&[2, 3], &x));
+        assert!(found.iter().zip(x).all(|(found, x)| (found - x.exp()).abs() < 1e-5 * x.exp()), "{found:?}");
+    }
+    let recipe = policy(&folder, "policy = \"kernel\"\ninline_if_depth = 1");
+    let outcome = tenon(&["lower", &model("if_nested"), "--stage", "flow", "--recipe", &recipe]);
+    let message = outcome.refused("E0411");
+    assert!(
+        message.contains("`if_y`") && message.contains("`compile.control_flow.inline_if_depth` allows 1"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_no_kernel_holds_is_refused_by_node() {
+    let folder = tempfile::tempdir().unwrap();
+    for (case, node, reason) in [
+        ("loop_count", "loop_y", "a loop whose iterations are counted"),
+        ("if_scatter", "if_y", "`graph.scatter` of node `scatterelements_s`"),
+        ("branch_with_loop", "loop_l", "a loop whose iterations are counted"),
+    ] {
+        let recipe = policy(&folder, "policy = \"kernel\"");
+        let outcome = tenon(&["lower", &model(case), "--stage", "flow", "--recipe", &recipe]);
+        let message = outcome.refused("E0411");
+        assert!(
+            message.contains(node) && message.contains(reason) && message.contains("policy = \"graph\""),
+            "{message}"
+        );
+    }
+    // The clause is shown where it stands.
+    let recipe = policy(&folder, "policy = \"kernel\"");
+    let outcome = tenon(&["build", &model("loop_count"), "--recipe", &recipe, "-o", folder.path().to_str().unwrap()]);
+    assert!(outcome.refused("E0411").contains("recipe.toml:4:"), "{}", outcome.stderr);
+    let recipe = policy(&folder, "policy = \"host\"");
+    let outcome = tenon(&["lower", &model("loop_count"), "--stage", "flow", "--recipe", &recipe]);
+    assert!(outcome.refused("E0411").contains("`host_dispatch = \"allow\"`"), "{}", outcome.stderr);
+}
+
+#[test]
+fn the_table_marks_control_flow() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = |case: &str, clauses: &str| -> Vec<(String, u64, String)> {
+        let recipe = policy(&folder, clauses);
+        let outcome = tenon(&["table", &model(case), "--json", "--recipe", &recipe]);
+        let table: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+        let rows = table[0]["operators"].as_array().unwrap().clone();
+        let of_flow = rows.iter().filter(|row| row["placement"].is_string());
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        of_flow
+            .map(|row| (text(&row["nodes"][0]), row["control_flow_depth"].as_u64().unwrap(), text(&row["placement"])))
+            .collect()
+    };
+    let row = |node: &str, depth, placement: &str| (node.to_owned(), depth, placement.to_owned());
+    assert_eq!(rows("loop_with_branch", ""), [row("loop_y", 0, "graph"), row("if_next", 1, "kernel")]);
+    assert_eq!(
+        rows("loop_with_branch", "policy = \"host\"\nhost_dispatch = \"allow\""),
+        [row("loop_y", 0, "host"), row("if_next", 1, "host")]
+    );
+    assert_eq!(rows("loop_with_loop", ""), [row("loop_y", 0, "graph"), row("loop_next", 1, "graph")]);
+    let recipe = policy(&folder, "");
+    let outcome = tenon(&["table", &model("if_small"), "--recipe", &recipe]);
+    let line = outcome.done().lines().find(|line| line.starts_with("flow.if")).unwrap().to_owned();
+    assert!(line.contains("if_y") && line.contains("placement kernel"), "{line}");
+}
+
+/// A loop of unknown length whose outputs are kept: nothing but the recipe bounds them.
+#[test]
+fn the_recipe_bounds_a_loop() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model("loop_open");
+    let bounded = recipe(&folder, "[semantic.dims]\nloop_0_most = { allowed = [5] }\n");
+    for count in [3.0, 0.0, 5.0] {
+        let x = [count, -1.0, 0.25];
+        let expected: Vec<f64> = (1..=count as u32).flat_map(|round| x.map(|x| x * f64::from(round))).collect();
+        assert_eq!(y_of(&folder, &model, &bounded, &floats(&[3], &x)), expected);
+    }
+    let x = write_npy(&folder, "x.npy", &floats(&[3], &[6.0, 0.0, 0.0]));
+    let out = file(&folder, "out");
+    let outcome = tenon(&["run", &model, "--recipe", &bounded, "--input", &format!("x={x}"), "-o", &out]);
+    assert!(outcome.refused("E0708").contains("`loop_last`"), "{}", outcome.stderr);
+    let open = write(&folder, "open.toml", "recipe = 1\nname = \"open\"\n");
+    let outcome = tenon(&["lower", &model, "--stage", "contract", "--recipe", &open]);
+    assert!(outcome.refused("E0223").contains("loop_0_most = { allowed = [1] }"), "{}", outcome.stderr);
+}

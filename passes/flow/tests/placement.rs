@@ -1,0 +1,100 @@
+//! Placement seen from outside: the text that it leaves, the values that stay the same, and what it refuses.
+#![allow(clippy::unwrap_used)]
+
+use tenon_flow_passes::{PlaceControlFlow, placements};
+use tenon_ir::{Module, PrintOptions, Session};
+use tenon_pass_manager::{Options, PassError, Runner};
+use tenon_recipe::{ControlFlowPolicy, Recipe};
+use tenon_reference::{Mode, run_function};
+use tenon_tensor::Tensor;
+
+fn source() -> (std::path::PathBuf, String) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/passes");
+    let text = std::fs::read_to_string(folder.join("place-control-flow.mlir")).unwrap();
+    (folder, text)
+}
+
+fn place(module: &mut Module<'_>, policy: Option<ControlFlowPolicy>) -> Result<(), PassError> {
+    let mut recipe = Recipe::default();
+    recipe.control_flow.policy = policy;
+    recipe.control_flow.host_dispatch = policy == Some(ControlFlowPolicy::Host);
+    assert!(tenon_pass_manager::check(module).is_empty(), "{:?}", tenon_pass_manager::check(module));
+    Runner::new(Options::default(), &[]).unwrap().run_pass(&PlaceControlFlow { recipe }, module)
+}
+
+#[test]
+fn loops_get_the_form_of_the_launch_plan_and_cheap_branches_become_selections() {
+    let (folder, text) = source();
+    let session = Session::new();
+    let mut module = session.parse_module(&text, "place").unwrap();
+    place(&mut module, None).unwrap();
+    let text = module.print(PrintOptions { locations: true, generic: false });
+    insta::with_settings!({snapshot_path => folder, prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!("place-control-flow", text);
+    });
+    let placed: Vec<_> =
+        placements(&module).into_iter().map(|placed| (placed.nodes.concat(), placed.depth, placed.placement)).collect();
+    let row = |node: &str, depth, placement: &str| (node.to_owned(), depth, placement.to_owned());
+    assert_eq!(placed, [row("repeat", 0, "graph"), row("chosen", 1, "kernel"), row("heavy", 0, "graph")]);
+}
+
+#[test]
+fn values_stay_the_same() {
+    let session = Session::new();
+    let (_, text) = source();
+    for (count, x) in [(4, [3.0f32, 2.0, 1.0]), (2, [9.0, 9.0, 9.0]), (0, [1.0, 1.0, 1.0]), (3, [-1.0, 0.0, -2.0])] {
+        let inputs = [Tensor::from_i64(Vec::new(), &[count]).unwrap(), Tensor::from_f32(vec![3], &x).unwrap()];
+        let run = |module: &Module<'_>| run_function(module, "main", &inputs, &|_| None, Mode::Typed).unwrap();
+        let mut module = session.parse_module(&text, "place").unwrap();
+        let before = run(&module);
+        for policy in [None, Some(ControlFlowPolicy::Graph), Some(ControlFlowPolicy::Host)] {
+            let mut placed = module.duplicate();
+            place(&mut placed, policy).unwrap();
+            assert_eq!(run(&placed), before, "{policy:?} {count} {x:?}");
+        }
+        let error = place(&mut module, Some(ControlFlowPolicy::Kernel)).unwrap_err();
+        // From the end of the text: the branch that can become a selection is one by then, the loop is what stands in the way.
+        assert_eq!((error.code(), error.nodes()), ("E0411", ["repeat".to_owned()].as_slice()));
+    }
+}
+
+#[test]
+fn what_has_no_placement_is_refused_by_node() {
+    let session = Session::new();
+    let refused = |arguments: &str, body: &str, reason: &str| {
+        let text = format!("module {{ func.func @main({arguments}) {{ {body} return }} }}");
+        let mut module = session.parse_module(&text, "test").unwrap();
+        let error = place(&mut module, None).unwrap_err();
+        assert_eq!((error.code(), error.nodes()), ("E0411", ["it".to_owned()].as_slice()), "{error}");
+        assert!(error.to_string().contains(reason) && error.help().is_some(), "{error}");
+    };
+    refused(
+        "%c: i1, %a: tensor<4xf32>",
+        "%0 = scf.if %c -> (tensor<4xf32>) { scf.yield %a : tensor<4xf32> } else { scf.yield %a : tensor<4xf32> } loc(\"it\")",
+        "`scf.if`",
+    );
+    refused(
+        "%x: tensor<3x2xf32>, %s: tensor<2xf32>",
+        "%0 = flow.scan state(%s : tensor<2xf32>) over(%x : tensor<3x2xf32>) -> (tensor<2xf32>) attributes {input_axes = array<i64: 0>, \
+         input_directions = array<i64: 0>, output_axes = array<i64>, output_directions = array<i64>} { \
+         ^bb0(%a: tensor<2xf32>, %b: tensor<2xf32>): flow.yield %b : tensor<2xf32> } loc(\"it\")",
+        "`flow.scan`",
+    );
+    refused(
+        "%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>",
+        "flow.if %c : tensor<i1> { %y = graph.set_dimension_size \"k\" = %n of %x : (tensor<4xf32>, tensor<i64>) -> \
+         tensor<4xf32, {dims = [\"k\"]}> loc(\"it\") flow.yield } else { flow.yield }",
+        "a size that is computed inside",
+    );
+}
+
+#[test]
+fn a_module_without_control_flow_stays_as_it_is() {
+    let session = Session::new();
+    let text = "module { func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> } }";
+    let mut module = session.parse_module(text, "test").unwrap();
+    let before = module.print(PrintOptions::default());
+    place(&mut module, Some(ControlFlowPolicy::Kernel)).unwrap();
+    assert_eq!(module.print(PrintOptions::default()), before);
+    assert_eq!(placements(&module), []);
+}
