@@ -3,6 +3,7 @@
 //! - [`stage`]: the stages, in one table. [`passes`]: which passes run in which stage, one line a pass.
 //! - [`driver`]: from a model or a dump through the stages; dumps; compiled programs.
 //! - [`assembly`]: what ptxas makes of a program's kernels.
+//! - [`benchmark`]: kernels whose code is compared with published figures.
 //! - [`validators`]: rules in code beside the recipe's clauses, one line a rule.
 //! - [`bundle`]: one file with everything of a compiled model, written and loaded.
 //! - [`verify`]: what is checked of a bundle beside its hashes.
@@ -14,6 +15,7 @@
 //! Invariant: each fault that an input can cause ends in a [`Diagnostic`] with a stable code.
 
 pub mod assembly;
+pub mod benchmark;
 pub mod bundle;
 pub mod command;
 pub mod conformance;

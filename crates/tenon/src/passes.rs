@@ -3,7 +3,7 @@
 use tenon_cleanup_passes::{ComposeShapeOps, FoldBroadcast, FoldDims, MergeIdentical, RemoveDead, RemoveIdentity};
 use tenon_decompose_passes::Decompose;
 use tenon_flow_passes::PlaceControlFlow;
-use tenon_fusion_passes::{GroupKernels, MatchFusion};
+use tenon_fusion_passes::{FuseAttention, GroupKernels, MatchFusion};
 use tenon_pass_manager::Pass;
 use tenon_recipe::Recipe;
 use tenon_shape_passes::{Bucket, Contract, Point};
@@ -27,6 +27,7 @@ const PASSES: &[(Stage, Make)] = &[
     (Stage::Contract, |settings| Box::new(MatchFusion { recipe: settings.recipe.clone() })),
     (Stage::Bucket, |settings| Box::new(Bucket { point: settings.point.clone() })),
     (Stage::Flow, |settings| Box::new(PlaceControlFlow { recipe: settings.recipe.clone() })),
+    (Stage::Fuse, |settings| Box::new(FuseAttention { recipe: settings.recipe.clone() })),
     (Stage::Fuse, |_| Box::new(Decompose)),
     (Stage::Fuse, |_| Box::new(FoldDims)),
     (Stage::Fuse, |_| Box::new(RemoveIdentity)),

@@ -2,7 +2,7 @@
 //!
 //! No library of the device's vendor is linked. Each function is written once as data and read twice: on the host, where its error is
 //! measured over the whole range of its type, and into MLIR. Functions exist in f32 and in f64 ([`double`]); values of f16 and bf16 are
-//! computed in f32 and rounded once. Bounds of all are in [`Elementary::bounds`] and `docs/elementary-functions.md`.
+//! computed in f32 and rounded once; where a function has a form for that, schedules mark the operation `fastmath<afn>`. Bounds of all are in [`Elementary::bounds`] and `docs/elementary-functions.md`.
 
 mod double;
 mod emit;
@@ -20,7 +20,7 @@ mod trigonometric;
 
 use std::sync::LazyLock;
 
-use tenon_ir::{Builder, IrError, Module, Op};
+use tenon_ir::{Builder, IrError, Module, Op, Value};
 use tenon_tensor::DType;
 
 use expression::Function;
@@ -36,6 +36,8 @@ pub struct Elementary {
     pub bounds: Bounds,
     single: Function,
     double: Function,
+    /// In f32, for results that are rounded to 16 bits, where that is less work.
+    for_16_bits: Option<Function>,
 }
 
 /// The greatest error of a function over all arguments, in each element type: units in the last place between what it gives and the exact
@@ -71,12 +73,19 @@ static FUNCTIONS: LazyLock<Vec<Elementary>> = LazyLock::new(|| {
     let mut all: Vec<Elementary> = definitions()
         .filter_map(|single| {
             let double = double::definitions().find(|double| double.operation == single.operation)?;
+            let mut bounds = Bounds::of(single.max_ulp, double.max_ulp);
+            let mut for_16_bits = None;
+            if single.operation == "math.erf" {
+                (bounds.f16, bounds.bf16) = (0.51, 0.501);
+                for_16_bits = Some(expression::Graph::function(1, |g, x| error_function::erf_for_16_bits(g, x[0])));
+            }
             Some(Elementary {
                 operation: single.operation,
                 arity: single.arity(),
-                bounds: Bounds::of(single.max_ulp, double.max_ulp),
+                bounds,
                 single: single.function(),
                 double: double.function(),
+                for_16_bits,
             })
         })
         .collect();
@@ -185,6 +194,22 @@ pub fn replace(module: &Module<'_>) -> Result<(), ElementaryError> {
     Ok(())
 }
 
+/// Whether an approximation was asked for (`fastmath<afn>`): what it is rounded to has 16 bits.
+fn is_approximate(op: Op<'_>) -> bool {
+    op.attribute("fastmath").is_some_and(|flags| flags.to_string().contains("afn"))
+}
+
+/// `2^x` by the instruction: at most 2 ulp; results below the least normal number are 0 (PTX ISA, "ex2").
+fn hardware_exp2<'m>(at: Builder<'m>, operands: &[Value<'m>]) -> Result<Value<'m>, IrError> {
+    let context = at.context();
+    at.op("llvm.inline_asm")
+        .operands(operands)
+        .attribute("asm_string", context.string("ex2.approx.ftz.f32 $0, $1;"))
+        .attribute("constraints", context.string("=f,f"))
+        .results(&[context.f32_type()])
+        .value()
+}
+
 fn replace_one<'m>(op: Op<'m>, function: &Elementary) -> Result<(), ElementaryError> {
     let refuse =
         |element: String| Err(ElementaryError::Element { operation: op.name(), element, nodes: op.location().names() });
@@ -193,7 +218,16 @@ fn replace_one<'m>(op: Op<'m>, function: &Elementary) -> Result<(), ElementaryEr
     };
     let context = at.context();
     let single = context.f32_type();
+    if op.is("math.exp2") && result.ty().dtype() == Some(DType::F32) && is_approximate(op) {
+        let value = hardware_exp2(at, &op.operands())?;
+        op.replace_all_uses(&[value]);
+        op.erase()?;
+        return Ok(());
+    }
     let value = match result.ty().dtype() {
+        Some(DType::F32) if is_approximate(op) && function.for_16_bits.is_some() => {
+            emit::emit(function.for_16_bits.as_ref().unwrap_or(&function.single), at, &op.operands())?
+        }
         Some(DType::F32) => emit::emit(&function.single, at, &op.operands())?,
         Some(DType::F16 | DType::BF16) => {
             let wide = op

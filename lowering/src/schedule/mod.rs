@@ -4,6 +4,7 @@
 //! prologues, epilogues) is evaluated at the index of each tile's places ([`evaluate`]). The kernel's pointers are its operands in order, then its
 //! results in order, then its extents.
 
+mod attention;
 mod body;
 mod control;
 mod evaluate;
@@ -111,6 +112,7 @@ enum Schedule {
     TopK(top_k::TopKPlan),
     NonMaxSuppression(non_max_suppression::NonMaxSuppressionPlan),
     Gemm(Box<gemm::GemmPlan>),
+    Attention(Box<attention::AttentionPlan>),
 }
 
 impl Schedule {
@@ -128,6 +130,7 @@ impl Schedule {
                 Some(plan) => Schedule::Gemm(Box::new(plan)),
                 None => Schedule::Map,
             },
+            "attention" => Schedule::Attention(Box::new(attention::AttentionPlan::new(body, target)?)),
             family => {
                 let operator = body.nodes.first().map_or("graph.kernel", |node| node.operator.name());
                 return Err(LoweringError::unsupported(operator, format!("kernels of family `{family}`")));
@@ -144,6 +147,7 @@ impl Schedule {
             Schedule::TopK(plan) => plan.shape(body),
             Schedule::NonMaxSuppression(plan) => plan.shape(body),
             Schedule::Gemm(plan) => plan.shape(body),
+            Schedule::Attention(plan) => plan.shape(body),
         }
     }
 
@@ -163,6 +167,7 @@ impl Schedule {
             Schedule::TopK(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::NonMaxSuppression(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Gemm(plan) => plan.build(builder, body, inputs, outputs),
+            Schedule::Attention(plan) => plan.build(builder, body, inputs, outputs),
         }
     }
 }

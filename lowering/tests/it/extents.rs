@@ -360,3 +360,27 @@ fn interpolation() {
         }
     }
 }
+
+/// Lengths of queries and keys that are known at launch, without and with an order of times.
+#[test]
+fn attention() {
+    for dtype in [F16, F32] {
+        let tolerance = if dtype == F16 { 2e-3 } else { 5e-6 };
+        for causal in [None, Some(Causal::Start), Some(Causal::End)] {
+            let inputs =
+                [named(dtype, &["b", "2", "s", "16"]), named(dtype, &["b", "2", "t", "16"]), named(dtype, &["b", "2", "t", "16"])];
+            check("attention", &inputs, tolerance, SMALL, &|at, v, _| {
+                vec![op(at, Attention { scale: 0.25, softcap: None, causal }, v)]
+            });
+        }
+        let masked = [
+            named(dtype, &["b", "2", "s", "16"]),
+            named(dtype, &["b", "1", "t", "16"]),
+            named(dtype, &["b", "1", "t", "16"]),
+            named(DType::Bool, &["b", "1", "1", "t"]),
+        ];
+        check("attention", &masked, tolerance, SMALL, &|at, v, _| {
+            vec![op(at, Attention { scale: 0.25, softcap: None, causal: None }, v)]
+        });
+    }
+}

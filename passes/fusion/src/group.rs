@@ -55,7 +55,9 @@ fn require(place: &[String], nodes: &[Node<'_>], groups: &[Group]) -> Result<(),
         group.members.iter().flat_map(|member| nodes[*member].op.location().names()).collect()
     };
     let named: Vec<Vec<String>> = groups.iter().map(names).collect();
-    if named.iter().any(|names| place.iter().all(|node| names.contains(node))) {
+    // Kernels that were formed before, of attention.
+    let formed = nodes.iter().filter(|node| node.op.is("graph.kernel")).map(|node| node.op.location().names());
+    if named.iter().cloned().chain(formed).any(|names| place.iter().all(|node| names.contains(node))) {
         return Ok(());
     }
     let whole = place.join(", ");

@@ -2,16 +2,19 @@
 //!
 //! [`GroupKernels`] puts every operator that computes into a `graph.kernel`: by `family` it says which schedules may implement an operator,
 //! by `plan` which operators share a kernel, and by `build` it makes the kernels. Only exact groupings are made: every operator inside a
-//! kernel rounds as it did outside, and no operator is computed twice.
+//! kernel rounds as it did outside, and no operator is computed twice. [`FuseAttention`] goes before it, under recipes that let sums be
+//! reassociated.
 //!
 //! [`MatchFusion`] finds the sequences of source patterns that a recipe requires and forbids, before anything is decomposed; grouping obeys.
 
+mod attention;
 mod build;
 mod family;
 mod group;
 mod patterns;
 mod plan;
 
+pub use attention::FuseAttention;
 pub use family::Family;
 pub use group::GroupKernels;
 pub use patterns::{MatchFusion, PATTERNS, Pattern};

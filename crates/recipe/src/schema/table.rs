@@ -156,7 +156,7 @@ const QUANTIZATION: &[Key] = &[key(
 
 const ATTENTION: &[Key] = &[key(
     "implementation",
-    Choice(&[word("auto"), word("unfused"), refused("flash", "there is no fused attention kernel")]),
+    Choice(&[word("auto"), word("unfused"), word("flash")]),
     Enforced,
     "An implementation that is not available is an error, never a fallback. Default auto.",
 )];

@@ -1,4 +1,7 @@
-//! `tenon codegen`: models compiled and assembled, and what ptxas made of each kernel.
+//! `tenon codegen`: models compiled and assembled, and what ptxas made of each kernel. Without a model, the benchmark kernels, beside published
+//! figures ([`suite`]).
+
+mod suite;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,8 +20,7 @@ use crate::{Diagnostic, Failure};
 
 #[derive(Args)]
 pub(super) struct Arguments {
-    /// The models: `.onnx`, `.pt2` of torch.export, or `.mlir` of Tenon's
-    #[arg(required = true)]
+    /// The models: `.onnx`, `.pt2` of torch.export, or `.mlir` of Tenon's; without any, the benchmark kernels
     models: Vec<PathBuf>,
     /// A GPU (`a100-sxm4-80gb`) or architecture (`sm_80`); may be repeated
     #[arg(long = "target", value_name = "NAME")]
@@ -39,6 +41,9 @@ fn parse_shape(text: &str) -> Result<(String, Vec<u64>), String> {
     let sizes = sizes.map(|size| size.parse().map_err(|_| expected())).collect::<Result<_, _>>()?;
     Ok((name.to_owned(), sizes))
 }
+
+/// Columns of figures of a kernel.
+const HEADINGS: [&str; 8] = ["kernel", "registers", "spills", "smem", "occupancy", "loop SASS", "loop MMA", "SASS"];
 
 /// The kernels of a model, target and bucket.
 #[derive(Serialize)]
@@ -76,6 +81,9 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         passes: Default::default(),
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
+    if arguments.models.is_empty() {
+        return suite::run(&request, &ptxas, nvdisasm.as_ref(), output);
+    }
     let mut reports = Vec::new();
     let mut faults = Vec::new();
     for model in &arguments.models {
@@ -115,6 +123,10 @@ fn of_model(model: &Path, fault: Diagnostic) -> Diagnostic {
     Diagnostic { message: format!("{}: {}", model.display(), fault.message), ..fault }
 }
 
+fn number(number: Option<usize>) -> String {
+    number.map_or("-".to_owned(), |number| number.to_string())
+}
+
 fn print(report: &Report, output: &Output) -> Result<(), Failure> {
     let bucket = report.bucket.as_deref().map(|bucket| format!(", {bucket}")).unwrap_or_default();
     let count = report.kernels.len();
@@ -122,7 +134,6 @@ fn print(report: &Report, output: &Output) -> Result<(), Failure> {
         "{}, {}{bucket}: {count} kernels by ptxas of CUDA {}\n",
         report.model, report.target, report.ptxas
     ))?;
-    let number = |number: Option<usize>| number.map_or("-".to_owned(), |number| number.to_string());
     let row = |kernel: &KernelCode| {
         vec![
             kernel.name.clone(),
@@ -135,8 +146,7 @@ fn print(report: &Report, output: &Output) -> Result<(), Failure> {
             number(kernel.total_sass),
         ]
     };
-    let headings = ["kernel", "registers", "spills", "smem", "occupancy", "loop SASS", "loop MMA", "SASS"];
-    output.print(&aligned(&headings, &report.kernels.iter().map(row).collect::<Vec<_>>()))
+    output.print(&aligned(&HEADINGS, &report.kernels.iter().map(row).collect::<Vec<_>>()))
 }
 
 #[cfg(test)]

@@ -130,10 +130,28 @@ impl<'s> Source<'s> {
             let message = format!("{name}: neither its first line nor its name says which stage it is of");
             Diagnostic::new("E0004", message).with_help("write `// tenon stage: NAME` as the first line")
         })?;
+        let weights = weights.map(read_weights).transpose()?.unwrap_or_default();
+        Source::parsed(session, name, text, stage, header, weights)
+    }
+
+    /// A graph that Tenon brings itself, at stage `import`.
+    pub(crate) fn of_graph(session: &'s Session, name: &str, text: &str) -> Result<Source<'s>, Failure> {
+        let header = Header::default();
+        Source::parsed(session, name.to_owned(), text.to_owned(), Stage::Import, header, IndexMap::new())
+    }
+
+    fn parsed(
+        session: &'s Session,
+        name: String,
+        text: String,
+        stage: Stage,
+        header: Header,
+        weights: IndexMap<String, Tensor>,
+    ) -> Result<Source<'s>, Failure> {
         let target = header.target.as_deref().map(Target::find).transpose()?;
         let mut source = Source {
             stage,
-            weights: weights.map(read_weights).transpose()?.unwrap_or_default(),
+            weights,
             constant_inputs: Vec::new(),
             states: Vec::new(),
             bucket: header.bucket,

@@ -1,22 +1,14 @@
-//! The implementation of attention is there on every target.
+//! The implementation of attention is one that the recipe's numerics allow.
 
-use tenon_recipe::AttentionImplementation;
-use tenon_target::Target;
+use tenon_recipe::{AttentionImplementation, NumericClass};
 
 use super::{Contracted, Validator};
 use crate::{Diagnostic, Failure};
 
-/// Refuses an implementation of attention that a target does not have: there is no fallback.
+/// Refuses an implementation of attention that the recipe's own promise excludes: there is no fallback.
+///
+/// Which attentions of the graph the implementation takes is known once sizes are, and refused by the pass `fuse-attention`.
 pub struct AttentionAvailable;
-
-/// Whether a target has an implementation.
-fn is_available(implementation: AttentionImplementation, _target: &Target) -> bool {
-    match implementation {
-        AttentionImplementation::Auto | AttentionImplementation::Unfused => true,
-        // No target has a kernel that keeps the scores out of memory.
-        AttentionImplementation::Flash => false,
-    }
-}
 
 impl Validator for AttentionAvailable {
     fn name(&self) -> &'static str {
@@ -24,20 +16,22 @@ impl Validator for AttentionAvailable {
     }
 
     fn about(&self) -> &'static str {
-        "the implementation of attention that the recipe names is there on every target"
+        "the implementation of attention that the recipe names keeps the recipe's numeric promise"
     }
 
     fn validate(&self, contracted: &Contracted<'_>) -> Result<Vec<Diagnostic>, Failure> {
-        let implementation = contracted.recipe.compile.attention;
-        let without: Vec<_> =
-            contracted.targets.iter().filter(|target| !is_available(implementation, target)).collect();
-        if without.is_empty() {
+        let recipe = contracted.recipe;
+        let implementation = recipe.compile.attention;
+        let allowed = recipe.numerics.rewrites;
+        if implementation != AttentionImplementation::Flash || allowed >= NumericClass::Reassociates {
             return Ok(Vec::new());
         }
-        let names: Vec<_> = without.iter().map(|target| target.name()).collect();
-        let word = implementation.name();
-        let message = format!("attention by `{word}` is not available on {}", names.join(", "));
-        let help = "write `compile.attention.implementation = \"unfused\"` or \"auto\", or leave these targets out";
+        let message = format!(
+            "attention by `{}` sums in another order, and `numerics.rewrites` is `{}`",
+            implementation.name(),
+            allowed.name()
+        );
+        let help = "write `compile.attention.implementation = \"unfused\"` or \"auto\", or allow \"reassociates\"";
         Ok(vec![Diagnostic::new("E0229", message).with_help(help)])
     }
 }
@@ -46,23 +40,26 @@ impl Validator for AttentionAvailable {
 mod tests {
     use tenon_ir::Session;
     use tenon_recipe::Recipe;
+    use tenon_target::Target;
 
     use super::*;
 
     #[test]
-    fn targets_without_the_implementation_are_named() {
+    fn what_the_promise_excludes_is_refused() {
         let session = Session::new();
         let module = session.new_module(session.context().unknown_location()).expect("an empty module");
-        let targets = [Target::find("t4").expect("a target"), Target::default_target()];
-        let refused = |implementation| {
+        let targets = [Target::default_target()];
+        let refused = |implementation, rewrites| {
             let mut recipe = Recipe::default();
             recipe.compile.attention = implementation;
+            recipe.numerics.rewrites = rewrites;
             let contracted = Contracted { recipe: &recipe, module: &module, targets: &targets };
             AttentionAvailable.validate(&contracted).expect("it is read")
         };
-        assert_eq!(refused(AttentionImplementation::Unfused), []);
-        let flash = refused(AttentionImplementation::Flash);
+        assert_eq!(refused(AttentionImplementation::Unfused, NumericClass::Exact), []);
+        assert_eq!(refused(AttentionImplementation::Flash, NumericClass::Reassociates), []);
+        let flash = refused(AttentionImplementation::Flash, NumericClass::Exact);
         assert_eq!(flash[0].code, "E0229");
-        assert!(flash[0].message.contains("t4") && flash[0].message.contains("a100"), "{}", flash[0].message);
+        assert!(flash[0].message.contains("flash") && flash[0].message.contains("exact"), "{}", flash[0].message);
     }
 }

@@ -140,12 +140,43 @@ fn spills_and_warnings_are_refused() {
     }
 }
 
+/// Every kernel of the list has its row, or a reason why there is none, and stands beside what was published.
+#[test]
+fn benchmark_kernels_without_a_model() {
+    if !can_assemble("sm_80") {
+        return;
+    }
+    let outcome = tenon(&["codegen", "--target", "sm_80", "--json", "--quiet"]);
+    let report: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let names = |list: &str| -> Vec<String> {
+        let rows = report[list].as_array().unwrap();
+        rows.iter().map(|row| row["name"].as_str().unwrap().split('/').next().unwrap().to_owned()).collect()
+    };
+    let (made, missing) = (names("kernels"), names("unsupported"));
+    for kernel in &tenon::benchmark::Suite::get().kernels {
+        let list = if kernel.unsupported.is_some() { &missing } else { &made };
+        assert!(list.contains(&kernel.name), "{}", kernel.name);
+    }
+    for kernel in kernels(&report) {
+        assert_eq!(kernel["spills"], 0, "{kernel}");
+        assert!(kernel["registers"].as_u64().unwrap() > 0 && kernel["occupancy"].as_f64().unwrap() > 0.0, "{kernel}");
+    }
+    let product = kernels(&report).iter().find(|kernel| kernel["name"] == "matmul_f16").unwrap();
+    assert_eq!(product["published"]["registers"], 252);
+    if let Some(mma) = product["loop_mma"].as_u64() {
+        // At most what the published kernel needs for each of its matrix instructions.
+        assert_eq!(mma % 16, 0);
+        assert!(product["loop_sass"].as_f64().unwrap() / mma as f64 <= 2.0, "{product}");
+    }
+    let text = tenon(&["codegen", "--target", "sm_80"]);
+    assert!(text.done().contains("not there: matmul_tf32") && text.stdout.contains("published, 128x128x32"), "{}", text.stdout);
+}
+
 #[test]
 fn what_is_missing_is_refused_by_code() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = file(&folder, "nowhere");
     let outcome = tenon_in(&[("TENON_PTXAS", &nowhere)], &["codegen", &testdata("command/mlp.mlir")]);
     outcome.refused("E0605");
-    assert_eq!(tenon(&["codegen"]).status, 2);
     assert_eq!(tenon(&["codegen", "m.onnx", "--shape", "x"]).status, 2);
 }

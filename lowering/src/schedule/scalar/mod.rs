@@ -14,7 +14,7 @@ pub(crate) mod order;
 
 use tenon_graph_dialect::operators::Function;
 use tenon_hw_dialect::Scalar;
-use tenon_ir::Value;
+use tenon_ir::{IrError, Value};
 use tenon_tensor::{DType, NumberKind, Overflow, encode_float};
 
 use crate::LoweringError;
@@ -115,6 +115,13 @@ pub(crate) enum Number {
     Integer(i64),
 }
 
+/// An elementary function of an f32 that is rounded to 16 bits: by the form that it has for that.
+pub(crate) fn approximate<'m>(scalar: Scalar<'m>, operation: &str, x: Value<'m>) -> Result<Value<'m>, IrError> {
+    let at = scalar.builder();
+    let flags = at.context().parse_attribute("#arith.fastmath<afn>")?;
+    at.op(operation).attribute("fastmath", flags).operands(&[x]).results(&[x.ty()]).value()
+}
+
 /// The function applied to operands of element type `dtype` (for `select`: of the values), in register types.
 pub(crate) fn apply<'m>(
     scalar: Scalar<'m>,
@@ -136,7 +143,12 @@ pub(crate) fn apply<'m>(
     match dtype.kind() {
         NumberKind::Float => {
             let wide = operands.iter().map(|value| widen(scalar, *value, dtype)).collect::<Result<Vec<_>, _>>()?;
-            let result = float::apply(scalar, function, compute_type(dtype), &wide)?;
+            let result = match (function, wide.as_slice()) {
+                (Function::Erf, [x]) if matches!(dtype, DType::F16 | DType::BF16) => {
+                    approximate(scalar, "math.erf", *x)?
+                }
+                _ => float::apply(scalar, function, compute_type(dtype), &wide)?,
+            };
             if function.is_predicate() { Ok(result) } else { narrow(scalar, result, dtype) }
         }
         NumberKind::SignedInteger | NumberKind::UnsignedInteger => {

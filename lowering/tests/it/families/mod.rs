@@ -1,5 +1,6 @@
 //! Families of kernels, one file a family: every option and element type through PTX on the simulator, against the reference interpreter.
 
+mod attention;
 mod casts;
 mod convolution;
 mod elementary;

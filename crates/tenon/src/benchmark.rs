@@ -1,0 +1,125 @@
+//! The benchmark kernels: operations whose code is counted and compared with published figures of another compiler.
+//!
+//! The graphs and the figures are data of this crate (`data/benchmarks`). A kernel of the list that no schedule makes is named with the reason;
+//! none is left out.
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+use tenon_ir::Session;
+use tenon_target::{BlockResources, Target};
+
+use crate::Failure;
+use crate::driver::Source;
+
+/// The list.
+#[derive(Debug, Deserialize)]
+pub struct Suite {
+    /// What published figures are from.
+    pub source: String,
+    /// The kernels.
+    pub kernels: Vec<Benchmark>,
+}
+
+/// A benchmark kernel.
+#[derive(Debug, Deserialize)]
+pub struct Benchmark {
+    /// Its name.
+    pub name: String,
+    /// Why no schedule makes it; none where one does.
+    pub unsupported: Option<String>,
+    /// Figures by target.
+    pub published: Vec<Published>,
+}
+
+/// What another compiler made of it.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+pub struct Published {
+    /// The target.
+    pub target: String,
+    /// Tile of a block.
+    pub tile: String,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes spilled.
+    pub spills: u32,
+    /// Bytes of shared memory.
+    pub smem: u32,
+    /// Instructions of the hottest loop.
+    pub loop_sass: Option<usize>,
+    /// Matrix instructions of the hottest loop.
+    pub loop_mma: Option<usize>,
+    /// All instructions.
+    pub total_sass: Option<usize>,
+}
+
+impl Published {
+    /// Warps that a multiprocessor of the target holds, as a share of what it could hold.
+    pub fn occupancy(&self, target: &Target) -> Option<f64> {
+        let (threads, registers_per_thread, shared_memory) = (self.threads, self.registers, self.smem);
+        let block = BlockResources { threads, registers_per_thread, shared_memory };
+        Some(target.architecture.occupancy(&block).ok()?.fraction)
+    }
+}
+
+/// Graphs of the kernels that schedules make, by name.
+const GRAPHS: [(&str, &str); 8] = [
+    ("matmul_f16", include_str!("../data/benchmarks/matmul_f16.mlir")),
+    ("matmul_f16_bias_gelu", include_str!("../data/benchmarks/matmul_f16_bias_gelu.mlir")),
+    ("matmul_f32", include_str!("../data/benchmarks/matmul_f32.mlir")),
+    ("attention_f16_d64", include_str!("../data/benchmarks/attention_f16_d64.mlir")),
+    ("attention_f16_d128", include_str!("../data/benchmarks/attention_f16_d128.mlir")),
+    ("softmax_f32", include_str!("../data/benchmarks/softmax_f32.mlir")),
+    ("add_layernorm_f32", include_str!("../data/benchmarks/add_layernorm_f32.mlir")),
+    ("convolution_f16", include_str!("../data/benchmarks/convolution_f16.mlir")),
+];
+
+static SUITE: LazyLock<Suite> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../data/benchmarks/published.json")).expect("the list of this crate is valid")
+});
+
+impl Suite {
+    /// The list of this version.
+    pub fn get() -> &'static Suite {
+        &SUITE
+    }
+}
+
+impl Benchmark {
+    /// Its graph, where a schedule makes it.
+    ///
+    /// # Errors
+    /// None that a released version has: the graphs are its own.
+    pub fn source<'s>(&self, session: &'s Session) -> Result<Option<Source<'s>>, Failure> {
+        let graph = GRAPHS.iter().find(|(name, _)| *name == self.name);
+        graph.map(|(name, text)| Source::of_graph(session, name, text)).transpose()
+    }
+
+    /// The published figures for a target.
+    pub fn published(&self, target: &Target) -> Option<&Published> {
+        let name = target.architecture.name.to_string();
+        self.published.iter().find(|figures| figures.target == name)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kernel_has_a_graph_or_a_reason() {
+        let session = Session::new();
+        for kernel in &Suite::get().kernels {
+            let source = kernel.source(&session).unwrap_or_else(|failure| panic!("{}: {failure:?}", kernel.name));
+            assert_eq!(source.is_none(), kernel.unsupported.is_some(), "{}", kernel.name);
+            for figures in &kernel.published {
+                let target = Target::find(&figures.target).unwrap();
+                assert!(figures.occupancy(target).unwrap() > 0.0, "{}", kernel.name);
+            }
+        }
+        assert!(GRAPHS.iter().all(|(name, _)| Suite::get().kernels.iter().any(|kernel| kernel.name == *name)));
+    }
+}

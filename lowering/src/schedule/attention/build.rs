@@ -1,0 +1,303 @@
+//! The loop over the keys, and the result.
+//!
+//! Queries come first; then, while a tile of keys and values is multiplied, the next is on its way. One barrier a turn separates the readers of a
+//! slot from its next writer. Tiles whose keys all exist and are visible are gone over without masks; those at the edge follow.
+
+use tenon_hw_dialect::{Tile, TileBuilder};
+use tenon_ir::Value;
+use tenon_tensor::DType;
+
+use super::plan::{AttentionPlan, Chunk, SLOTS};
+use super::problem::{Source, behind_transposes};
+use super::scores::{Place, Softmax};
+use super::stream::Stream;
+use crate::LoweringError;
+use crate::schedule::body::{Body, ValueRef};
+use crate::schedule::control::keep;
+use crate::schedule::evaluate::{Evaluator, Mask, and_masks, cast_tile, map, splat, store};
+use crate::schedule::index::{Coordinate, Index, common, line};
+use crate::schedule::reduce::below;
+use crate::schedule::scalar::{Number, memory_type};
+use crate::schedule::size::{Parts, Size};
+
+/// A block being built.
+struct Block<'p, 'b, 'm> {
+    plan: &'p AttentionPlan,
+    softmax: Softmax<'p, 'b, 'm>,
+    q: Stream<'p, 'm>,
+    k: Stream<'p, 'm>,
+    v: Stream<'p, 'm>,
+    /// Queries in registers, by chunk.
+    held: Vec<Tile<'m>>,
+    /// Where only whole tiles are asked for: the last one. A tile past it is asked for in its place.
+    last: Option<Value<'m>>,
+}
+
+pub(super) fn build<'m>(
+    plan: &AttentionPlan,
+    builder: TileBuilder<'m>,
+    body: &Body,
+    inputs: &[Value<'m>],
+    outputs: &[Value<'m>],
+) -> Result<(), LoweringError> {
+    let problem = &plan.problem;
+    let code = builder.scalar();
+    let block = builder.program_id(0)?;
+    let (rest, tile) = Parts { size: problem.queries, part: plan.tile_queries }.div_rem(code, block)?;
+    let (batch, head) = problem.heads.div_rem(code, rest)?;
+    let query = code.scale(tile, plan.tile_queries as i32)?;
+    let (group, _) = code.div_rem(head, problem.heads_of_group as i32)?;
+    let stream = |chunk: &'_ Chunk, source: &'_ Source, slots: u32| -> Result<_, LoweringError> {
+        let head = if std::ptr::eq(source, &problem.q) { head } else { group };
+        let base = code.add(source.strides[0].scale(code, batch)?, source.strides[1].scale(code, head)?)?;
+        Ok((inputs[source.input], base, builder.alloc(slots, memory_type(problem.dtype), chunk.shared.clone())?))
+    };
+    // Of an extent none may be there at all.
+    let whole_keys = problem.keys.known().is_some_and(|keys| keys > 0 && keys % u64::from(plan.tile_keys) == 0);
+    let tail = |size: Size, whole: bool| if whole { None } else { Some(size) };
+    let whole_queries = problem.queries.is_multiple_of(plan.tile_queries);
+    let (pointer, base, shared) = stream(&plan.q, &problem.q, plan.depth.1)?;
+    let q = Stream {
+        chunk: &plan.q,
+        source: &problem.q,
+        pointer,
+        base,
+        shared,
+        positions_dim: 0,
+        positions: tail(problem.queries, whole_queries),
+        depth: problem.depth,
+        chunks: plan.depth,
+    };
+    let (pointer, base, shared) = stream(&plan.k, &problem.k, SLOTS * plan.depth.1)?;
+    let k = Stream {
+        chunk: &plan.k,
+        source: &problem.k,
+        pointer,
+        base,
+        shared,
+        positions_dim: 1,
+        positions: tail(problem.keys, whole_keys),
+        depth: problem.depth,
+        chunks: plan.depth,
+    };
+    let (pointer, base, shared) = stream(&plan.v, &problem.v, SLOTS * plan.width.1)?;
+    let v = Stream {
+        chunk: &plan.v,
+        source: &problem.v,
+        pointer,
+        base,
+        shared,
+        positions_dim: 0,
+        positions: tail(problem.keys, whole_keys),
+        depth: problem.width,
+        chunks: plan.width,
+    };
+    let evaluator = Evaluator::new(body, inputs);
+    let softmax = Softmax { plan, evaluator: &evaluator, place: Place { batch, head, query } };
+
+    // Tiles that the block looks at, and how many of them need no mask.
+    let all_tiles = Parts { size: problem.keys, part: plan.tile_keys }.value(code)?;
+    let (whole_tiles, _) = code.div_rem(problem.keys.value(code)?, plan.tile_keys as i32)?;
+    let (mut full, mut count) = (whole_tiles, all_tiles);
+    let reach = softmax.reach(code)?;
+    if let Some(reach) = reach {
+        let zero = code.i32(0)?;
+        let tiles = |keys: Value<'m>, up: bool| -> Result<Value<'m>, LoweringError> {
+            let keys = code.op("arith.maxsi", &[keys, zero])?;
+            let keys = if up { code.offset(keys, plan.tile_keys as i32 - 1)? } else { keys };
+            Ok(code.div_rem(keys, plan.tile_keys as i32)?.0)
+        };
+        // The first query of the block sees so many keys, and the last one so many.
+        let first = code.offset(code.add(query, reach)?, 1)?;
+        let last = code.offset(first, plan.tile_queries as i32 - 1)?;
+        full = code.op("arith.minsi", &[full, tiles(first, false)?])?;
+        count = code.op("arith.minsi", &[count, tiles(last, true)?])?;
+    }
+    let last = if whole_keys { Some(code.offset(all_tiles, -1)?) } else { None };
+    let mut own = Block { plan, softmax, q, k, v, held: Vec::new(), last };
+
+    let zero = code.i32(0)?;
+    own.q.copy(builder, query, zero)?;
+    builder.async_commit()?;
+    own.ask(builder, zero)?;
+    if plan.holds_queries {
+        builder.async_wait(1)?;
+        builder.barrier()?;
+        for chunk in 0..plan.depth.1 {
+            own.held.push(own.q.fragment(builder, zero, chunk)?);
+        }
+    }
+    let rows = plan.scores.slice(1)?;
+    let mut carried = vec![
+        splat(builder, Number::Float(f64::NEG_INFINITY), DType::F32, &rows)?,
+        splat(builder, Number::Float(0.0), DType::F32, &rows)?,
+    ];
+    for _ in 0..plan.width.1 {
+        carried.push(splat(builder, Number::Float(0.0), DType::F32, &plan.sums)?);
+    }
+    let edge = reach.is_some() || !whole_keys;
+    let no_full = problem.keys.capacity() < u64::from(plan.tile_keys);
+    if !(edge && no_full) {
+        carried = own.turns(builder, zero, full, &carried, false)?;
+    }
+    if edge {
+        carried = own.turns(builder, if no_full { zero } else { full }, count, &carried, true)?;
+    }
+    // No copy may be under way when the block ends.
+    builder.async_wait(0)?;
+    own.finish(builder, body, outputs, &carried)
+}
+
+impl<'m> Block<'_, '_, 'm> {
+    /// Starts to copy a tile of keys and values.
+    fn ask(&self, builder: TileBuilder<'m>, tile: Value<'m>) -> Result<(), LoweringError> {
+        let code = builder.scalar();
+        let slot = code.op("arith.andi", &[tile, code.i32(SLOTS as i32 - 1)?])?;
+        let tile = match self.last {
+            Some(last) => code.op("arith.minsi", &[tile, last])?,
+            None => tile,
+        };
+        let start = code.scale(tile, self.plan.tile_keys as i32)?;
+        self.k.copy(builder, start, code.scale(slot, self.plan.depth.1 as i32)?)?;
+        self.v.copy(builder, start, code.scale(slot, self.plan.width.1 as i32)?)?;
+        Ok(builder.async_commit()?)
+    }
+
+    fn turns(
+        &self,
+        builder: TileBuilder<'m>,
+        lower: Value<'m>,
+        upper: Value<'m>,
+        carried: &[Tile<'m>],
+        edge: bool,
+    ) -> Result<Vec<Tile<'m>>, LoweringError> {
+        let mut failure = None;
+        let step = builder.scalar().i32(1)?;
+        let result = builder.for_loop(lower, upper, step, carried, |inner, tile, carried| {
+            self.turn(inner, tile, carried, edge).map_err(|error| keep(error, &mut failure))
+        });
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(result?),
+        }
+    }
+
+    /// One tile of keys: running maximum, running sum, then results by chunk.
+    fn turn(
+        &self,
+        builder: TileBuilder<'m>,
+        tile: Value<'m>,
+        carried: &[Tile<'m>],
+        edge: bool,
+    ) -> Result<Vec<Tile<'m>>, LoweringError> {
+        let plan = self.plan;
+        let code = builder.scalar();
+        builder.async_wait(0)?;
+        builder.barrier()?;
+        self.ask(builder, code.offset(tile, 1)?)?;
+        let slot = code.op("arith.andi", &[tile, code.i32(SLOTS as i32 - 1)?])?;
+        let names = plan.instructions.map(|[first, second]| [first.name.as_str(), second.name.as_str()]);
+        let [first, second] = names.unwrap_or(["fma", "fma"]);
+
+        let k_slot = code.scale(slot, plan.depth.1 as i32)?;
+        let zero = code.i32(0)?;
+        let mut products = splat(builder, Number::Float(0.0), DType::F32, &plan.scores)?;
+        for chunk in 0..plan.depth.1 {
+            let left = match self.held.get(chunk as usize) {
+                Some(held) => held.clone(),
+                None => self.q.fragment(builder, zero, chunk)?,
+            };
+            let right = self.k.fragment(builder, k_slot, chunk)?;
+            let (left, right) = (self.operand(builder, &left)?, self.operand(builder, &right)?);
+            products = builder.mma(first, &left, &right, &products)?;
+        }
+        let key = code.scale(tile, plan.tile_keys as i32)?;
+        let step = self.softmax.step(builder, &products, key, edge, [&carried[0], &carried[1]])?;
+        let weights = cast_tile(builder, &step.weights, DType::F32, plan.operand_type())?;
+        let weights = builder.convert_layout(&weights, &plan.weights)?;
+        let decay = builder.spread(&step.decay, 0, &plan.sums)?;
+        let v_slot = code.scale(slot, plan.width.1 as i32)?;
+        let mut next = vec![step.maximum, step.sum];
+        for chunk in 0..plan.width.1 {
+            let sums = map(builder, &[&carried[2 + chunk as usize], &decay], DType::F32, |code, values| {
+                Ok(code.op("arith.mulf", values)?)
+            })?;
+            let right = self.v.fragment(builder, v_slot, chunk)?;
+            let right = self.operand(builder, &right)?;
+            next.push(builder.mma(second, &weights, &right, &sums)?);
+        }
+        Ok(next)
+    }
+
+    fn operand(&self, builder: TileBuilder<'m>, tile: &Tile<'m>) -> Result<Tile<'m>, LoweringError> {
+        cast_tile(builder, tile, self.plan.problem.dtype, self.plan.operand_type())
+    }
+
+    /// Divides by the sums, evaluates the rest of the body and stores.
+    fn finish(
+        &self,
+        builder: TileBuilder<'m>,
+        body: &Body,
+        outputs: &[Value<'m>],
+        carried: &[Tile<'m>],
+    ) -> Result<(), LoweringError> {
+        let plan = self.plan;
+        let problem = &plan.problem;
+        let code = builder.scalar();
+        let anchor = ValueRef::Node(problem.anchor, 0);
+        let sizes = &body.shape(anchor).sizes;
+        let factor = self.softmax.factor(builder, &carried[1])?;
+        let bytes = memory_type(problem.dtype).size() as u32;
+        let widest = (16 / bytes).min((plan.tile_queries * plan.width.0 / (plan.warps * 32)).max(1));
+        // Threads hold pairs after a matrix instruction: they exchange for 16 bytes each.
+        let wide = common(widest.min(plan.width.0), problem.width);
+        let own = plan.sums.vector_width_along(1, bytes)?;
+        let (layout, run) = if plan.instructions.is_some() && wide > own {
+            let shape = [plan.tile_queries, plan.width.0];
+            (tenon_layout::TileLayout::contiguous(&shape, &[1, 0], wide, plan.warps)?, wide)
+        } else {
+            (plan.sums.clone(), common(own, problem.width))
+        };
+        let rows = line(builder, &layout, 0, self.softmax.place.query)?;
+        let mut row_mask: Mask<'m> = None;
+        if !problem.queries.is_multiple_of(plan.tile_queries) {
+            let inside = below(builder, &rows, problem.queries)?;
+            row_mask = Some(builder.spread(&inside, 0, &layout)?);
+        }
+        let whole = |value: Value<'m>| -> Result<Coordinate<'m>, LoweringError> {
+            Ok(Coordinate::Tile(builder.splat(value, DType::I32, &layout)?))
+        };
+        let (batch, head) = (whole(self.softmax.place.batch)?, whole(self.softmax.place.head)?);
+        let row = Coordinate::Tile(builder.spread(&rows, 0, &layout)?);
+        for chunk in 0..plan.width.1 {
+            let sums = &carried[2 + chunk as usize];
+            let value = self.softmax.result(builder, sums, &factor)?;
+            let value = builder.convert_layout(&value, &layout)?;
+            let columns = line(builder, &layout, 1, code.i32((chunk * plan.width.0) as i32)?)?;
+            let mut mask = row_mask.clone();
+            if (chunk + 1) * plan.width.0 > problem.width {
+                let inside = below(builder, &columns, Size::from(problem.width))?;
+                mask = and_masks(builder, &mask, &builder.spread(&inside, 1, &layout)?)?;
+            }
+            let column = Coordinate::Tile(builder.spread(&columns, 1, &layout)?);
+            let coordinates = vec![batch.clone(), head.clone(), row.clone(), column];
+            let index = Index::from_coordinates(sizes, coordinates.clone(), &layout, run).as_own();
+            let mut evaluator = self.softmax.evaluator.clone();
+            evaluator.bind(anchor, value);
+            for (output, pointer) in body.outputs.iter().zip(outputs) {
+                let (inner, axes) = behind_transposes(body, *output);
+                if body.shape(inner).sizes != *sizes {
+                    return Err(body.error("a result of another shape than attention's"));
+                }
+                let shape = body.shape(*output);
+                let value = evaluator.value_at(builder, inner, &index, &mask)?;
+                let moved = axes.iter().map(|axis| coordinates[*axis].clone()).collect();
+                // A run along the last dimension stays one where that stays the last.
+                let run = if axes.last() == Some(&(axes.len() - 1)) { run } else { 1 };
+                let place = Index::from_coordinates(&shape.sizes, moved, &layout, run);
+                store(builder, *pointer, shape.dtype, &place, &value, &mask)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! `fuse-attention`: scaled dot-product attention becomes one kernel that keeps no scores in memory.
+//!
+//! Two steps, each of use alone:
+//! - [`matching`] reads a product, a softmax and a product as `graph.attention`: by what the products sum over, not by an exporter's spelling.
+//! - [`kernel`] puts an attention that a schedule takes into a `graph.kernel`, with the transpositions before and behind it, which become
+//!   strides.
+//!
+//! Both reassociate: sums over keys go tile by tile, and scores and weights are no longer rounded to their own types. Under a recipe that allows `exact`
+//! alone, or that names the implementation `unfused`, nothing is done; `decompose` takes what is left.
+
+mod kernel;
+mod matching;
+
+use tenon_graph_dialect::Operator;
+use tenon_ir::{Module, Op};
+use tenon_pass_manager::{Pass, PassContext, PassError, Refusal};
+use tenon_recipe::{AttentionImplementation, NumericClass, Recipe};
+
+use crate::patterns::{FORBID, places};
+
+/// Forms the kernels of attention.
+pub struct FuseAttention {
+    /// The recipe.
+    pub recipe: Recipe,
+}
+
+impl Pass for FuseAttention {
+    fn name(&self) -> &'static str {
+        "fuse-attention"
+    }
+
+    fn is_required(&self) -> bool {
+        self.recipe.compile.attention == AttentionImplementation::Flash
+    }
+
+    fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
+        let allowed = self.recipe.numerics.rewrites >= NumericClass::Reassociates
+            && self.recipe.compile.attention != AttentionImplementation::Unfused;
+        if !allowed {
+            return Ok(());
+        }
+        let forbidden = places(module, FORBID);
+        let may_join = |ops: &[Op<'_>]| {
+            let names: Vec<String> = ops.iter().flat_map(|op| op.location().names()).collect();
+            !forbidden.iter().any(|list| list.iter().all(|node| names.contains(node)))
+        };
+        let mut index = 0;
+        for function in module.body().ops().into_iter().filter(|op| op.is("func.func")) {
+            let Some(block) = function.region_block(0) else { continue };
+            for op in block.ops() {
+                let attention = match Operator::read(op).transpose()? {
+                    Some(Operator::Attention(_)) => Some(op),
+                    Some(Operator::Contract(product)) => match matching::find(op, &product) {
+                        Some(found) if may_join(&found.ops) && kernel::takes(&found.types) && context.rewrite("attentions found") => {
+                            Some(found.replace(op)?)
+                        }
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let Some(attention) = attention else { continue };
+                if kernel::takes(&kernel::types(attention)?) && may_join(&[attention]) {
+                    kernel::build(attention, index, context)?;
+                    index += 1;
+                } else if self.recipe.compile.attention == AttentionImplementation::Flash {
+                    let types = kernel::types(attention)?.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                    let message = format!(
+                        "attention over {types} is not one for `flash`, which takes f16, bf16 and f32, heads of at most {}, masks \
+                         with the sizes of the scores or 1, and tensors below 2^31 elements",
+                        kernel::MOST_DEPTH
+                    );
+                    let help = "write `compile.attention.implementation = \"unfused\"` or \"auto\"";
+                    return Err(Refusal::new("E0229", message, help).at(attention).into());
+                }
+            }
+        }
+        Ok(())
+    }
+}
