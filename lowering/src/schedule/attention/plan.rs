@@ -151,7 +151,8 @@ impl AttentionPlan {
                 list.push(tiles(128, keys_of(64), 4));
             }
             let warps = queries.div_ceil(16).next_power_of_two().min(4);
-            let most = if deepest <= 128 { 64 } else { 32 };
+            // Results of deep heads take half of the registers.
+            let most = if deepest <= 128 { 64 } else { 16 };
             list.push(tiles(16 * warps, keys_of(most), warps));
             list.push(tiles(16 * warps, keys_of(16), warps));
             list.push(tiles(16, 16, 1));

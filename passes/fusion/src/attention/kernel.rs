@@ -1,7 +1,7 @@
 //! The kernel of an attention.
 
 use tenon_graph_dialect::operators::{Attention, Transpose};
-use tenon_graph_dialect::{Operator, SemanticError, TensorType};
+use tenon_graph_dialect::{Dim, Operator, SemanticError, TensorType};
 use tenon_ir::{Builder, Op, Value};
 use tenon_pass_manager::{PassContext, PassError};
 use tenon_tensor::DType;
@@ -23,21 +23,21 @@ pub(super) fn takes(types: &[TensorType]) -> bool {
     let small = |size: Option<u64>| size.is_some_and(|size| size <= MOST_DEPTH);
     let groups = q.dims[1].extent == k.dims[1].extent || q.dims[1].known().is_some() && k.dims[1].known().is_some();
     let scores = [&q.dims[0], &q.dims[1], &q.dims[2], &k.dims[2]];
-    let fits = |capacities: &mut dyn Iterator<Item = Option<u64>>| {
-        let count = capacities.try_fold(1u64, |count, size| count.checked_mul(size?));
+    let fits = |dims: &[&Dim]| {
+        let count = dims.iter().try_fold(1u64, |count, dim| count.checked_mul(dim.capacity?));
         count.is_some_and(|count| count < 1 << 31)
     };
     let mask_fits = types.get(3).is_none_or(|mask| {
         let alike = scores.iter().rev().zip(mask.dims.iter().rev()).all(|(score, dim)| dim.is_one() || dim.extent == score.extent);
-        alike && fits(&mut scores.iter().map(|dim| dim.capacity))
+        alike && fits(&scores)
     });
     matches!(q.dtype, DType::F16 | DType::BF16 | DType::F32)
         && small(q.dims[3].known())
         && small(v.dims[3].known())
         && groups
         && mask_fits
-        && [q, k, v].iter().all(|ty| fits(&mut ty.dims.iter().map(|dim| dim.capacity)))
-        && fits(&mut [&q.dims[0], &q.dims[1], &q.dims[2], &v.dims[3]].into_iter().map(|dim| dim.capacity))
+        && [q, k, v].iter().all(|ty| fits(&ty.dims.iter().collect::<Vec<_>>()))
+        && fits(&[&q.dims[0], &q.dims[1], &q.dims[2], &v.dims[3]])
 }
 
 /// The value behind transpositions, and the permutation that they are together.
