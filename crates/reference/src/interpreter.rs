@@ -22,7 +22,7 @@ type Observer<'o> = Box<dyn FnMut(Op<'_>, usize, &Tensor) + 'o>;
 ///
 /// Runs `func.func` whose body is one block of graph operators, `graph.get_parameter`, `graph.kernel` and control flow of the flow dialect,
 /// ending in `func.return`.
-/// `graph.derived_parameter` is evaluated from its region when it is first read, and kept.
+/// `graph.derived_parameter` is evaluated from its region when it is first read, and kept, unless its value is given as that of a parameter is.
 pub struct Interpreter<'m, 'o> {
     pub(crate) mode: Mode,
     symbols: BTreeMap<String, Op<'m>>,
@@ -142,6 +142,13 @@ impl<'m, 'o> Interpreter<'m, 'o> {
         }
         if !declared.is("graph.derived_parameter") {
             return Err(wrong("the symbol is no parameter"));
+        }
+        // A value that is given was computed before.
+        if let Some(tensor) = (self.parameters)(name) {
+            let value = self.checked(&format!("parameter @{name}"), &tensor, &form)?;
+            self.claim(std::slice::from_ref(&value))?;
+            self.derived.insert(name.to_owned(), value.clone());
+            return Ok(value);
         }
         let block = single_block(declared).ok_or_else(|| wrong("the body must be one block"))?;
         if depth >= MAX_DEPTH || !self.pending.insert(name.to_owned()) {

@@ -187,6 +187,7 @@ coded!(
     tenon_lowering::expand::ExpandError,
     tenon_lowering::program::ProgramError,
     tenon_ptx_sim::Error,
+    tenon_reference::ReferenceError,
     tenon_runtime::RuntimeError,
     tenon_runtime::DeviceError,
     tenon_runtime::PlanError,

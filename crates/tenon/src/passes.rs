@@ -6,7 +6,9 @@ use tenon_flow_passes::PlaceControlFlow;
 use tenon_fusion_passes::{FuseAttention, GroupKernels, MatchFusion};
 use tenon_pass_manager::Pass;
 use tenon_recipe::Recipe;
+use tenon_rewrite_passes::{CostModel, RULES, Rewrite};
 use tenon_shape_passes::{Bucket, Contract, Point};
+use tenon_target::Target;
 
 use crate::stage::Stage;
 
@@ -16,6 +18,15 @@ pub struct Settings<'s> {
     pub recipe: &'s Recipe,
     /// The point of the shape space.
     pub point: &'s Point,
+    /// The target whose costs decide between rewrites: the first of the request, since a graph is rewritten once for all.
+    pub target: &'static Target,
+    /// Rules that do not run, by name.
+    pub disabled_rules: &'s [String],
+}
+
+/// Whether a name is that of a rule of `rewrite-graph`.
+pub fn is_rule(name: &str) -> bool {
+    RULES.iter().any(|rule| rule.name == name)
 }
 
 /// Makes a pass.
@@ -36,6 +47,15 @@ const PASSES: &[(Stage, Make)] = &[
     (Stage::Fuse, |_| Box::new(FoldBroadcast)),
     (Stage::Fuse, |_| Box::new(MergeIdentical)),
     (Stage::Fuse, |_| Box::new(RemoveDead)),
+    (Stage::Fuse, |settings| {
+        Box::new(Rewrite {
+            class: settings.recipe.numerics.rewrites,
+            disable: settings.disabled_rules.to_vec(),
+            cost: CostModel::of(settings.target),
+        })
+    }),
+    (Stage::Fuse, |_| Box::new(FoldBroadcast)),
+    (Stage::Fuse, |_| Box::new(RemoveDead)),
     (Stage::Fuse, |_| Box::new(GroupKernels)),
 ];
 
@@ -47,7 +67,7 @@ pub fn passes(stage: Stage, settings: &Settings<'_>) -> Vec<Box<dyn Pass>> {
 /// Names of all passes, each once, with whether later stages depend on it.
 pub fn names() -> Vec<(&'static str, bool)> {
     let (recipe, point) = (Recipe::default(), Point::new());
-    let settings = Settings { recipe: &recipe, point: &point };
+    let settings = Settings { recipe: &recipe, point: &point, target: Target::default_target(), disabled_rules: &[] };
     let mut names = Vec::new();
     for (_, make) in PASSES {
         let pass = make(&settings);

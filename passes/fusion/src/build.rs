@@ -1,6 +1,6 @@
 //! Making a `graph.kernel` of a group.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use tenon_graph_dialect::{Operator, TensorType};
 use tenon_ir::{Builder, Location, Op, Value};
@@ -40,16 +40,22 @@ fn scalar_constant<'m>(value: Value<'m>) -> Option<(Op<'m>, Operator)> {
     (ty.element_capacity() == Some(1)).then_some((op, Operator::read(op)?.ok()?))
 }
 
-/// Puts a group's operators into a kernel, in the place of the last one.
+/// Rules that made the operators of a kernel, each once.
+fn rules(members: &[(Op<'_>, &Operator)]) -> BTreeSet<String> {
+    let lists = members.iter().filter_map(|(op, _)| op.attribute("rules")?.as_array());
+    lists.flatten().filter_map(|rule| rule.as_string()).collect()
+}
+
+/// Puts a group's operators into a kernel.
 pub(crate) fn build(index: usize, group: &Group, nodes: &[Node<'_>], context: &PassContext) -> Result<(), PassError> {
     let members: Vec<(Op<'_>, &Operator)> = group
         .members
         .iter()
         .filter_map(|member| Some((nodes[*member].op, nodes[*member].operator.as_ref()?)))
         .collect();
-    let Some((last, _)) = members.last().copied() else { return Ok(()) };
-    let Some(builder) = Builder::before(last) else { return Ok(()) };
-    let ir = last.context();
+    let at = nodes[group.at].op;
+    let Some(builder) = Builder::before(at) else { return Ok(()) };
+    let ir = at.context();
     let locations: Vec<Location<'_>> = members.iter().map(|(op, _)| op.location()).collect();
     let location = ir.fused_location(&locations);
 
@@ -68,7 +74,10 @@ pub(crate) fn build(index: usize, group: &Group, nodes: &[Node<'_>], context: &P
     }
 
     let name = name(index, group, nodes);
-    let types = last.result_types();
+    let outputs: Vec<Value<'_>> = group.outputs.iter().flat_map(|place| nodes[*place].op.results()).collect();
+    let types: Vec<_> = outputs.iter().map(|value| value.ty()).collect();
+    let rules = rules(&members);
+    let rules: Vec<_> = rules.iter().map(|rule| ir.string(rule)).collect();
     let kernel = builder
         .with_location(location)
         .op("graph.kernel")
@@ -76,7 +85,7 @@ pub(crate) fn build(index: usize, group: &Group, nodes: &[Node<'_>], context: &P
         .results(&types)
         .attribute("sym_name", ir.string(&name))
         .attribute("family", ir.string(group.family.name()))
-        .attribute("rules", ir.array(&[]))
+        .attribute("rules", ir.array(&rules))
         .attribute("numeric_class", ir.string("exact"))
         .regions(1)
         .build()?;
@@ -98,10 +107,14 @@ pub(crate) fn build(index: usize, group: &Group, nodes: &[Node<'_>], context: &P
         let copies = operator.build_as(body.with_location(op.location()), &operands, &results)?;
         inside.extend(op.results().iter().map(|value| value.key()).zip(copies));
     }
-    let yielded: Vec<_> = last.results().iter().filter_map(|value| inside.get(&value.key()).copied()).collect();
+    let yielded: Vec<_> = outputs.iter().filter_map(|value| inside.get(&value.key()).copied()).collect();
     body.with_location(location).op("graph.yield").operands(&yielded).build()?;
 
-    last.replace_all_uses(&kernel.results());
+    let mut results = kernel.results().into_iter();
+    for place in &group.outputs {
+        let op = nodes[*place].op;
+        op.replace_all_uses(&results.by_ref().take(op.result_count()).collect::<Vec<_>>());
+    }
     for (op, _) in members.iter().rev() {
         op.erase()?;
     }

@@ -1,12 +1,15 @@
 //! Which operators share a kernel.
 //!
-//! A kernel of a family that takes an epilogue goes on with the pointwise operators that follow on a value of the same shape. Of what is
-//! left, a pointwise operator takes in the pointwise operators and broadcasts of the same shape that only it needs. Both keep to the rule
-//! that every value computed inside, but the results, is used inside only: nothing is computed twice, and no value from outside that a
-//! kernel needs can depend on that kernel.
+//! A kernel of a family that takes an epilogue goes on with the pointwise operators that follow on a value of the same shape, and a contraction
+//! writes its result in the parts and orders that slices and transposes behind it want (`movement`). A reduction begins with the pointwise and
+//! moving operators that only it needs. Of what is left, an operator that computes each element by itself takes in what only it needs, where no
+//! element is computed twice for that: pointwise operators of the same shape, and pooling, depthwise convolution, gather and resize; through
+//! transposes, slices, pads and reshapes too. Every value computed inside, but the results, is used inside only, so that no value from outside
+//! that a kernel needs can depend on that kernel.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use tenon_graph_dialect::operators::PadMode;
 use tenon_graph_dialect::{Operator, SemanticError, TensorType};
 use tenon_ir::{Block, Op, Value};
 
@@ -14,13 +17,25 @@ use crate::family::{Family, is_pointwise};
 
 /// Most operators of one kernel.
 const MAX_MEMBERS: usize = 64;
+/// Elements of a result that a kernel computes in less time than a launch takes.
+const SMALL: u64 = 1 << 16;
+/// Most operands of an operator that joins a kernel of others: each is a pointer.
+const MAX_OPERANDS: usize = 16;
+/// Most results of one kernel.
+const MAX_OUTPUTS: usize = 8;
+/// Longest row that a block keeps in registers; what is before a reduction of a longer one would be computed again for each pass over it.
+const MAX_ROW: u64 = 2048;
 
 /// A kernel to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) family: Family,
-    /// Places in the block, ascending; the last one's results are the kernel's.
+    /// Places in the block, ascending.
     pub(crate) members: Vec<usize>,
+    /// The members whose results are the kernel's, ascending.
+    pub(crate) outputs: Vec<usize>,
+    /// The member in whose place the kernel stands: everything that it needs is before it, everything that needs it behind.
+    pub(crate) at: usize,
 }
 
 /// An operation of the block.
@@ -75,24 +90,35 @@ impl<'m, 'f> Plan<'m, 'f> {
         let mut plan = Plan { nodes, places, taken, groups: Vec::new(), forbidden };
         for place in 0..plan.nodes.len() {
             if plan.nodes[place].family.is_some_and(Family::takes_epilogue) {
-                let members = plan.with_epilogue(place);
-                plan.take(members, plan.nodes[place].family);
+                let mut members = plan.with_epilogue(place);
+                let at = members.last().copied().unwrap_or(place);
+                let mut outputs = vec![at];
+                match plan.nodes[place].family {
+                    Some(Family::Contract) => (members, outputs) = plan.with_movement(members, at),
+                    Some(Family::Reduce) => members = plan.with_prologue(members, place),
+                    _ => {}
+                }
+                plan.take(members, outputs, at, plan.nodes[place].family);
             }
         }
         for place in (0..plan.nodes.len()).rev() {
             if !plan.taken[place] && plan.nodes[place].family.is_some() {
-                let members = if plan.is_pointwise(place) { plan.with_producers(place) } else { vec![place] };
-                plan.take(members, plan.nodes[place].family);
+                let members = if plan.nodes[place].family == Some(Family::Map) {
+                    plan.with_producers(vec![place], place)
+                } else {
+                    vec![place]
+                };
+                plan.take(members, vec![place], place, plan.nodes[place].family);
             }
         }
         let Plan { nodes, mut groups, .. } = plan;
-        groups.sort_by_key(|group| group.members.last().copied());
+        groups.sort_by_key(|group| group.at);
         Ok((nodes, groups))
     }
 
-    fn take(&mut self, members: Vec<usize>, family: Option<Family>) {
+    fn take(&mut self, members: Vec<usize>, outputs: Vec<usize>, at: usize, family: Option<Family>) {
         members.iter().for_each(|member| self.taken[*member] = true);
-        self.groups.extend(family.map(|family| Group { family, members }));
+        self.groups.extend(family.map(|family| Group { family, members, outputs, at }));
     }
 
     /// Whether an operator may join others without what a recipe forbids.
@@ -158,25 +184,179 @@ impl<'m, 'f> Plan<'m, 'f> {
         members
     }
 
-    /// A pointwise operator with the pointwise operators and broadcasts that only it needs.
-    fn with_producers(&self, root: usize) -> Vec<usize> {
-        let mut members = vec![root];
+    /// A reduction with what only it needs before it, where a row is read once.
+    fn with_prologue(&self, members: Vec<usize>, anchor: usize) -> Vec<usize> {
+        let reads_once = match &self.nodes[anchor].operator {
+            Some(Operator::Reduce(_)) => true,
+            // These go over a row several times where it does not fit a block's registers.
+            Some(operator) => self.row(anchor, operator).is_some_and(|row| row <= MAX_ROW),
+            None => false,
+        };
+        let first = self.nodes[anchor].op.operand(0).and_then(|value| self.places.get(&value.defining_op()?.0.key()).copied());
+        match first {
+            Some(first) if reads_once && self.begins(&members, anchor, first) => {
+                let mut members = [&members[..], &[first]].concat();
+                let before = self.with_producers(vec![first], first);
+                members.extend(before.into_iter().filter(|place| *place != first));
+                members.sort_unstable();
+                if members.len() <= MAX_MEMBERS && members.iter().all(|member| self.may_join(&members, *member)) {
+                    members
+                } else {
+                    members.into_iter().filter(|member| *member >= anchor).collect()
+                }
+            }
+            _ => members,
+        }
+    }
+
+    /// Whether a reduction may compute its operand, which nothing else needs.
+    fn begins(&self, members: &[usize], anchor: usize, first: usize) -> bool {
+        let few = self.nodes[first].op.operand_count() <= MAX_OPERANDS;
+        let is_map = self.nodes[first].family == Some(Family::Map);
+        few && is_map && !self.taken[first] && self.may_join(members, first) && self.users(first) == [anchor]
+    }
+
+    /// Elements of a row of a reduction.
+    fn row(&self, anchor: usize, operator: &Operator) -> Option<u64> {
+        let axes = match operator {
+            Operator::Softmax(softmax) => vec![softmax.axis],
+            Operator::Normalize(normalize) => normalize.axes.clone(),
+            Operator::ArgReduce(reduce) => vec![reduce.axis],
+            _ => return None,
+        };
+        let ty = TensorType::read(self.nodes[anchor].op.operand(0)?.ty()).ok()?;
+        axes.into_iter().try_fold(1u64, |row, axis| {
+            let axis = if axis < 0 { axis + ty.rank() as i64 } else { axis };
+            row.checked_mul(ty.dims.get(usize::try_from(axis).ok()?)?.capacity?)
+        })
+    }
+
+    /// Whether an operator only moves the elements of its operand.
+    fn moves(&self, place: usize) -> bool {
+        self.nodes[place].operator.as_ref().is_some_and(is_movement)
+    }
+
+    /// Whether a producer may be computed inside a kernel, where `user` reads it: nothing else needs it, and no element of it is computed twice,
+    /// since all that read it read it at the same places (`reading`: by member, a number of the places at which it reads).
+    fn joins(&self, reading: &BTreeMap<usize, usize>, user: usize, place: usize) -> bool {
+        let users = self.users(place);
+        let alike = |other: &usize| {
+            let reads = reading.get(other).is_some_and(|places| *places == reading[&user]);
+            reads && self.is_pointwise(*other) && self.has_shape_of(place, *other)
+        };
+        let again = self.is_small(user) && self.is_cheap(place);
+        let fits = users.iter().all(alike) || (users == [user] && (self.moves(user) || again));
+        let few = self.nodes[place].op.operand_count() <= MAX_OPERANDS;
+        let members: Vec<usize> = reading.keys().copied().collect();
+        fits && few
+            && !self.taken[place]
+            && !reading.contains_key(&place)
+            && reading.len() < MAX_MEMBERS
+            && self.may_join(&members, place)
+    }
+
+    /// Whether an operator that may read an element of its operand several times is over before a launch of another kernel would be.
+    fn is_small(&self, place: usize) -> bool {
+        let reads = matches!(self.nodes[place].operator, Some(Operator::Gather(_) | Operator::Broadcast(_)));
+        let count = self.nodes[place].results.iter().map(|ty| ty.element_capacity().unwrap_or(u64::MAX)).max();
+        (reads || self.is_pointwise(place)) && count.is_some_and(|count| count <= SMALL)
+    }
+
+    /// Whether computing an element of it again costs little more than loading it.
+    fn is_cheap(&self, place: usize) -> bool {
+        let single = matches!(self.nodes[place].operator, Some(Operator::Gather(_) | Operator::Slice(_) | Operator::Transpose(_)));
+        single || self.is_pointwise(place)
+    }
+
+    /// Where an operator reads that is evaluated where `user` reads.
+    fn places_of(&self, reading: &BTreeMap<usize, usize>, user: usize, place: usize) -> usize {
+        let same = self.moves(user) || (self.is_pointwise(user) && self.has_shape_of(place, user));
+        if self.is_pointwise(place) && same { reading[&user] } else { place }
+    }
+
+    /// A kernel that goes back from `root` over what only it needs.
+    fn with_producers(&self, members: Vec<usize>, root: usize) -> Vec<usize> {
+        let mut reading: BTreeMap<usize, usize> = members.iter().map(|member| (*member, *member)).collect();
         // An operator is looked at once for each user that has joined, and so also after the last one has.
-        let mut candidates = self.producers(root);
-        while let Some(place) = candidates.pop() {
-            let fits = !self.taken[place]
-                && !members.contains(&place)
-                && members.len() < MAX_MEMBERS
-                && (self.is_pointwise(place) || matches!(self.nodes[place].operator, Some(Operator::Broadcast(_))))
-                && self.has_shape_of(place, root)
-                && self.may_join(&members, place)
-                && self.users(place).iter().all(|user| members.contains(user));
-            if fits {
-                members.push(place);
-                candidates.extend(self.producers(place));
+        let mut candidates: Vec<(usize, usize)> = self.producers(root).into_iter().map(|place| (root, place)).collect();
+        while let Some((user, place)) = candidates.pop() {
+            let joins = self.joins(&reading, user, place);
+            if joins && self.nodes[place].family == Some(Family::Map) {
+                reading.insert(place, self.places_of(&reading, user, place));
+                candidates.extend(self.producers(place).into_iter().map(|producer| (place, producer)));
+                continue;
+            }
+            // A reshape is no kernel; it joins with what is behind it.
+            let [producer] = self.producers(place)[..] else { continue };
+            if joins && matches!(self.nodes[place].operator, Some(Operator::Reshape(_))) {
+                let mut with = reading.clone();
+                with.insert(place, place);
+                if self.joins(&with, place, producer) && self.nodes[producer].family == Some(Family::Map) {
+                    with.insert(producer, self.places_of(&with, place, producer));
+                    reading = with;
+                    candidates.extend(self.producers(producer).into_iter().map(|before| (producer, before)));
+                }
             }
         }
-        members.sort_unstable();
-        members
+        reading.into_keys().collect()
+    }
+
+    /// A contraction with the slices and transposes of its value: the kernel writes what they give.
+    fn with_movement(&self, members: Vec<usize>, last: usize) -> (Vec<usize>, Vec<usize>) {
+        let moving = self.movement(last, &members);
+        let mut all = [members.clone(), moving].concat();
+        all.sort_unstable();
+        let is_output = |place: &usize| self.users(*place).iter().any(|user| !all.contains(user));
+        let outputs: Vec<usize> = all.iter().copied().filter(is_output).collect();
+        let count = |place: usize| {
+            let results = self.nodes[place].results.iter();
+            results.map(|ty| ty.element_capacity().unwrap_or(u64::MAX)).fold(0u64, u64::saturating_add)
+        };
+        let written = outputs.iter().map(|place| count(*place)).fold(0u64, u64::saturating_add);
+        let plain = outputs.is_empty() || outputs == [last];
+        if plain || outputs.len() > MAX_OUTPUTS || written > count(last).saturating_mul(2) || all.len() > MAX_MEMBERS {
+            return (members, vec![last]);
+        }
+        (all, outputs)
+    }
+
+    /// Slices and transposes of a value, and reshapes between them, as far as all of a chain may join.
+    fn movement(&self, place: usize, members: &[usize]) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut users = self.users(place);
+        users.sort_unstable();
+        users.dedup();
+        for user in users.into_iter().filter(|user| *user < self.nodes.len() && !self.taken[*user]) {
+            let fixed = self.nodes[user].results.iter().all(|ty| ty.known_shape().is_some());
+            let joins = fixed && self.may_join(members, user);
+            match &self.nodes[user].operator {
+                Some(Operator::Transpose(_)) if joins => {
+                    found.push(user);
+                    found.extend(self.movement(user, members));
+                }
+                Some(Operator::Slice(slice)) if joins && slice.steps.iter().all(|step| *step == 1) => {
+                    found.push(user);
+                    found.extend(self.movement(user, members));
+                }
+                Some(Operator::Reshape(_)) if joins => {
+                    let behind = self.movement(user, members);
+                    if !behind.is_empty() {
+                        found.push(user);
+                        found.extend(behind);
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// Whether every element of the result is one of the operand's, each taken at most once.
+fn is_movement(operator: &Operator) -> bool {
+    match operator {
+        Operator::Transpose(_) | Operator::Slice(_) | Operator::Reshape(_) => true,
+        Operator::Pad(pad) => pad.mode == PadMode::Constant,
+        _ => false,
     }
 }

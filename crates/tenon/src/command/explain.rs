@@ -33,6 +33,8 @@ struct Kernel {
     /// How often it is launched.
     count: usize,
     source_nodes: Vec<String>,
+    /// Rules that made its operators.
+    rules: Vec<String>,
     /// No cost model yet.
     estimated_us: Option<f64>,
 }
@@ -97,10 +99,12 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
                 count => format!("; {count} branches and loops, one round of each counted"),
             }
         ))?;
-        let row =
-            |kernel: Kernel| vec![kernel.name, kernel.family, kernel.count.to_string(), kernel.source_nodes.join(", ")];
+        let row = |kernel: Kernel| {
+            let (nodes, rules) = (kernel.source_nodes.join(", "), kernel.rules.join(", "));
+            vec![kernel.name, kernel.family, kernel.count.to_string(), nodes, rules]
+        };
         output.print(&aligned(
-            &["kernel", "family", "launches", "nodes"],
+            &["kernel", "family", "launches", "nodes", "rules"],
             &summary.kernels.into_iter().map(row).collect::<Vec<_>>(),
         ))?;
     }
@@ -130,6 +134,7 @@ fn summary(program: Program, model: &str, hash: &str) -> Summary {
                         family: family.map(|kernel| kernel.family.clone()).unwrap_or_default(),
                         count: 1,
                         source_nodes: step.source_nodes.clone(),
+                        rules: family.map(|kernel| kernel.rules.clone()).unwrap_or_default(),
                         estimated_us: None,
                     });
                 }

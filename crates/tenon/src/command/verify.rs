@@ -1,5 +1,7 @@
 //! `tenon verify`: check a bundle, or the bundle that a model becomes.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use tenon_bundle::{Bundle, Identity};
 use tenon_ir::Session;
@@ -35,6 +37,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     // A model is checked as what it becomes, in a folder that goes when this is done.
     let folder =
         tempfile::tempdir().map_err(|error| Diagnostic::new("E0002", format!("a temporary folder: {error}")))?;
+    let mut weights = BTreeMap::new();
     let bundle = if model.model.is_some() && Bundle::is_one(&path) {
         model.check_beside_bundle()?;
         let bundle = Bundle::open(&path)?;
@@ -49,6 +52,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let source = model.source(&session, &inputs, output)?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let file = build(&mut driver, &source, &stem)?.write(folder.path())?;
+        weights.extend(source.weights.iter().map(|(name, tensor)| (name.clone(), tensor.clone())));
         Bundle::open(&file)?
     };
     let names: Vec<&str> = match model.targets.as_slice() {
@@ -57,7 +61,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     };
     let targets = names.into_iter().map(Target::find).collect::<Result<Vec<_>, _>>()?;
     let seeds = |wanted: bool| if wanted { (0..arguments.seeds).collect() } else { Vec::new() };
-    let options = Options { numerics: seeds(arguments.numerics), padding: seeds(arguments.padding) };
+    let options = Options { numerics: seeds(arguments.numerics), padding: seeds(arguments.padding), weights };
     let report = verify(&bundle, &targets, &options, &|text| output.progress(text))?;
     output.end_progress();
     if output.json {

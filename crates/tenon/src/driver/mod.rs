@@ -133,6 +133,8 @@ pub struct Driver<'s, 'o> {
     recipe_text: Option<RecipeText>,
     /// Buckets over the budget that parts do not help, by label, with the reason.
     unsplit: BTreeMap<Option<String>, String>,
+    /// Rules that do not run; passes that do not are the runner's.
+    disabled_rules: Vec<String>,
 }
 
 /// Where the clauses of the recipe stand in its file.
@@ -150,6 +152,8 @@ impl<'s, 'o> Driver<'s, 'o> {
     pub fn new(session: &'s Session, request: &'o Request) -> Result<Self, Failure> {
         let mut options = request.passes.clone();
         options.disable.extend(request.recipe.compile.disable.iter().cloned());
+        let (disabled_rules, disabled) = options.disable.drain(..).partition(|name| passes::is_rule(name));
+        options.disable = disabled;
         let runner = Runner::new(options, &passes::names())?;
         Ok(Driver {
             session,
@@ -162,6 +166,7 @@ impl<'s, 'o> Driver<'s, 'o> {
             validators: VALIDATORS.to_vec(),
             recipe_text: None,
             unsplit: BTreeMap::new(),
+            disabled_rules,
         })
     }
 
@@ -456,8 +461,13 @@ impl<'s, 'o> Driver<'s, 'o> {
         module: &mut Module<'s>,
         bucket: &Option<String>,
     ) -> Result<(), Failure> {
-        let recipe = &self.request.recipe;
-        let passes = passes::passes(stage, &passes::Settings { recipe, point });
+        let settings = passes::Settings {
+            recipe: &self.request.recipe,
+            point,
+            target: self.request.targets[0],
+            disabled_rules: &self.disabled_rules,
+        };
+        let passes = passes::passes(stage, &settings);
         self.timed(stage, bucket, None, |driver| Ok(driver.runner.run(&passes, module)?))
     }
 

@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 use tenon_ir::Module;
 use tenon_lowering::program::launch_plan;
+use tenon_rewrite_passes::evaluate_derived;
 use tenon_runtime::{Executable, LaunchPlan};
 use tenon_shape_passes::Point;
 use tenon_target::Target;
@@ -23,7 +24,7 @@ pub struct Program {
     pub plan: LaunchPlan,
     /// PTX of all kernels.
     pub ptx: String,
-    /// Literals of the graph that are parameters of the plan.
+    /// Parameters of the plan that are no weights of the model: literals of the graph, and what was computed ahead from weights.
     pub literals: Vec<(String, Tensor)>,
     /// Kernels of the `fuse` stage: name, family, source nodes, in order.
     pub kernels: Vec<GraphKernel>,
@@ -42,6 +43,8 @@ pub struct GraphKernel {
     pub family: String,
     /// Nodes of the model that it computes.
     pub source_nodes: Vec<String>,
+    /// Rules that made its operators.
+    pub rules: Vec<String>,
 }
 
 impl Program {
@@ -84,6 +87,7 @@ impl<'s> Driver<'s, '_> {
         }
         let mut programs = Vec::new();
         let mut kernels = Vec::new();
+        let mut derived = Vec::new();
         let unit = self.unit(source)?;
         self.visit(
             unit,
@@ -94,10 +98,14 @@ impl<'s> Driver<'s, '_> {
                         show(unit.stage, unit.bucket.as_deref(), module)?;
                     }
                     match unit.stage {
-                        Stage::Fuse => kernels = graph_kernels(module),
+                        Stage::Fuse => {
+                            kernels = graph_kernels(module);
+                            derived = evaluate_derived(module, &|name| source.weights.get(name).cloned())?;
+                        }
                         Stage::Hw => {
                             let target = unit.target.unwrap_or(driver.request.targets[0]);
-                            programs.push(driver.compile(module, unit, target, kernels.clone())?);
+                            let kernels = kernels.clone();
+                            programs.push(driver.compile(module, unit, target, kernels, &derived)?);
                             return Ok(false);
                         }
                         _ => {}
@@ -116,6 +124,7 @@ impl<'s> Driver<'s, '_> {
         unit: &Unit<'_>,
         target: &'static Target,
         kernels: Vec<GraphKernel>,
+        derived: &[(String, Tensor)],
     ) -> Result<Program, Failure> {
         let bucket = unit.bucket.clone();
         let compiled = self.ptx(module, &bucket, target)?;
@@ -124,7 +133,7 @@ impl<'s> Driver<'s, '_> {
         let plan = budget::keep(plan, &self.request.recipe, bucket.as_deref(), unsplit);
         let plan = plan.map_err(|failure| self.at_clause(failure))?;
         let ptx = compiled.ptx;
-        let literals = unit.literals.clone();
+        let literals = unit.literals.iter().chain(derived).cloned().collect();
         let point = unit.point.clone();
         Ok(Program { bucket, target, plan, ptx, literals, kernels, shared: compiled.shared, point })
     }
@@ -138,6 +147,13 @@ pub(crate) fn graph_kernels(module: &Module<'_>) -> Vec<GraphKernel> {
             name: op.string("sym_name").unwrap_or_default(),
             family: op.string("family").unwrap_or_default(),
             source_nodes: op.location().names(),
+            rules: op
+                .attribute("rules")
+                .and_then(|rules| rules.as_array())
+                .into_iter()
+                .flatten()
+                .filter_map(|rule| rule.as_string())
+                .collect(),
         })
         .collect()
 }

@@ -12,11 +12,14 @@ mod graph;
 mod numerics;
 mod random;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use tenon_bundle::Bundle;
 use tenon_ir::Session;
 use tenon_recipe::Recipe;
 use tenon_target::Target;
+use tenon_tensor::Tensor;
 
 pub use expectations::{KernelCheck, check_expectations};
 pub use graph::{GraphCheck, check_graph};
@@ -47,6 +50,8 @@ pub struct Options {
     pub numerics: Vec<u64>,
     /// Seeds of inputs and sizes within each padded bucket; none: not checked.
     pub padding: Vec<u64>,
+    /// Weights of the model, where it is at hand: a bundle has those that its kernels read, which may have been computed from them.
+    pub weights: BTreeMap<String, Tensor>,
 }
 
 /// Checks a bundle that was opened, for targets of it.
@@ -86,7 +91,7 @@ pub fn verify(
             if seeds.is_empty() {
                 continue;
             }
-            let numeric = NumericOptions { seeds: seeds.clone(), padding };
+            let numeric = NumericOptions { seeds: seeds.clone(), padding, weights: &options.weights };
             let (checks, refused) = check_numerics(bundle, &recipe, target, &contract, &numeric, progress)?;
             report.numerics.extend(checks);
             report.refused.extend(refused);

@@ -27,11 +27,13 @@ use crate::{Diagnostic, Failure};
 
 /// How programs are compared.
 #[derive(Debug, Clone)]
-pub struct NumericOptions {
+pub struct NumericOptions<'a> {
     /// Seeds of inputs.
     pub seeds: Vec<u64>,
     /// At sizes within padded buckets, instead of those of the buckets.
     pub padding: bool,
+    /// Weights of the model, beside those of the bundle.
+    pub weights: &'a BTreeMap<String, Tensor>,
 }
 
 /// A program that was compared.
@@ -132,7 +134,7 @@ pub fn check_numerics(
     recipe: &Recipe,
     target: &'static Target,
     contract: &Module<'_>,
-    options: &NumericOptions,
+    options: &NumericOptions<'_>,
     progress: &dyn Fn(&str),
 ) -> Result<(Vec<NumericCheck>, Vec<Diagnostic>), Failure> {
     let (programs, weights) = load(bundle, target)?;
@@ -143,12 +145,9 @@ pub fn check_numerics(
         if options.padding && !point.iter().any(|(name, _)| space.is_padded(name)) {
             continue;
         }
-        let values: BTreeMap<&str, &Tensor> = program
-            .record
-            .parameters
-            .iter()
-            .filter_map(|(name, key)| Some((name.as_str(), weights.get(key)?)))
-            .collect();
+        let own = program.record.parameters.iter().filter_map(|(name, key)| Some((name.as_str(), weights.get(key)?)));
+        let of_model = options.weights.iter().map(|(name, value)| (name.as_str(), value));
+        let values: BTreeMap<&str, &Tensor> = of_model.chain(own).collect();
         for seed in &options.seeds {
             let sizes = if options.padding { within(&space, &point, *seed) } else { point.clone() };
             let label = crate::driver::bucket_label(&sizes).unwrap_or_default();
@@ -214,32 +213,45 @@ fn at_sizes<'s>(module: &Module<'s>, sizes: &Point) -> Result<Module<'s>, Failur
     Ok(copy)
 }
 
-fn of_reference(error: tenon_reference::ReferenceError) -> Failure {
-    let diagnostic = Diagnostic { help: error.help(), ..Diagnostic::new(error.code(), error.to_string()) };
-    diagnostic.into()
-}
-
 impl Subject<'_> {
     fn parameter(&self, name: &str) -> Option<Tensor> {
         self.values.get(name).map(|tensor| (*tensor).clone())
+    }
+
+    /// Whether every weight that a graph declares is at hand.
+    fn is_complete(&self, module: &Module<'_>) -> bool {
+        let declared = module.body().ops().into_iter().filter(|op| op.is("graph.parameter"));
+        declared.filter_map(|op| op.string("sym_name")).all(|name| self.values.contains_key(name.as_str()))
     }
 
     fn device(&self) -> Arc<SimulatorDevice> {
         Arc::new(SimulatorDevice::new(SimulatorOptions { seed: self.seed, ..SimulatorOptions::default() }))
     }
 
-    fn compare(&self, target: &Target, tolerance: Tolerance) -> Result<(NumericCheck, Vec<(String, Tensor)>), Failure> {
-        let module = at_sizes(self.contract, self.sizes)?;
-        let entry = Entry::of(&module)?;
+    /// Inputs, and what a graph gives on them.
+    fn reference(&self, module: &Module<'_>) -> Result<(Vec<(String, Tensor)>, Vec<Tensor>), Failure> {
         let mut inputs = Vec::new();
-        for port in &entry.inputs {
+        for port in &Entry::of(module)?.inputs {
             let shape = port.ty.known_shape().unwrap_or_default();
             let shape: Vec<usize> = shape.iter().map(|size| usize::try_from(*size).unwrap_or(usize::MAX)).collect();
             inputs.push((port.name.clone(), tensor(port.ty.dtype, &shape, self.seed, &port.name)?));
         }
         let tensors: Vec<Tensor> = inputs.iter().map(|(_, tensor)| tensor.clone()).collect();
-        let expected =
-            run_function(&module, "main", &tensors, &|name| self.parameter(name), Mode::Typed).map_err(of_reference)?;
+        let expected = run_function(module, "main", &tensors, &|name| self.parameter(name), Mode::Typed)?;
+        Ok((inputs, expected))
+    }
+
+    fn compare(&self, target: &Target, tolerance: Tolerance) -> Result<(NumericCheck, Vec<(String, Tensor)>), Failure> {
+        let module = at_sizes(self.contract, self.sizes)?;
+        // Without the model, a bundle has no weights that others were computed from: the reference is the graph that has the others.
+        let (inputs, expected) = if self.is_complete(&module) {
+            self.reference(&module)?
+        } else {
+            let session = Session::new();
+            let graph = &self.program.record.graph;
+            let fused = session.parse_module(self.bundle.text(graph)?, graph)?;
+            self.reference(&at_sizes(&fused, self.sizes)?)?
+        };
         let mut instance = Instance::new(self.device(), Arc::clone(&self.program.executable))?;
         let result = instance.run(&inputs)?;
         let mut outputs = Vec::new();
@@ -282,7 +294,7 @@ impl Subject<'_> {
                 }
             }
         });
-        interpreter.run("main", &tensors).map_err(of_reference)?;
+        interpreter.run("main", &tensors)?;
         drop(interpreter);
         let kernels: Vec<_> = expected
             .into_inner()

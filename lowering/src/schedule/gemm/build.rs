@@ -8,6 +8,7 @@ use tenon_hw_dialect::{Access, IntegerPredicate, Shared, Tile, TileBuilder};
 use tenon_ir::Value;
 use tenon_layout::TileLayout;
 
+use super::moved::Moved;
 use super::operand::Part;
 use super::plan::{GemmPlan, MOST_SLOTS, OperandPlan, Unit, WARPS};
 use super::problem::{Axis, Operand};
@@ -275,6 +276,10 @@ fn epilogue<'m>(
     evaluator.bind(ValueRef::Node(problem.anchor, 0), value);
     for (output, pointer) in body.outputs.iter().zip(outputs) {
         let shape = body.shape(*output);
+        if let Some(moved) = Moved::of(body, *output) {
+            moved.store(builder, body, &evaluator, &index, &mask, *pointer)?;
+            continue;
+        }
         let index = index.reshaped(builder, &shape.sizes)?;
         let value = evaluator.value_at(builder, *output, &index, &mask)?;
         store(builder, *pointer, shape.dtype, &index, &value, &mask)?;

@@ -5,6 +5,7 @@
 //! accumulator to the epilogue.
 
 mod build;
+mod moved;
 mod operand;
 mod plan;
 mod problem;

@@ -5,6 +5,7 @@ mod casts;
 mod convolution;
 mod elementary;
 mod gather;
+mod moved_results;
 mod movement;
 mod narrow_types;
 mod pointwise;

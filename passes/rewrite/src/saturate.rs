@@ -1,0 +1,66 @@
+//! Applying rules until nothing new comes of them.
+
+use tenon_pass_manager::PassContext;
+
+use crate::graph::Graph;
+use crate::rule::{Match, Rule};
+
+/// Most rounds over all rules.
+pub(crate) const MAX_ROUNDS: usize = 10;
+/// Nodes that an e-graph may grow to, beside eight for each that it began with.
+const MAX_NODES: usize = 20_000;
+
+/// Why it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// No rule gives anything new.
+    Saturated,
+    /// The limit on rounds.
+    Rounds,
+    /// The limit on nodes.
+    Nodes,
+    /// The compilation's limit on rewrites.
+    Rewrites,
+}
+
+/// Applies rules, in order, to every operator that they may match; `context` may forbid any application.
+pub(crate) fn saturate(graph: &mut Graph, rules: &[&Rule], context: Option<&PassContext>) -> Stop {
+    let most = MAX_NODES + 8 * graph.len();
+    for _ in 0..MAX_ROUNDS {
+        let before = (graph.len(), graph.egraph.number_of_classes());
+        let mut changed = false;
+        for rule in rules {
+            let mut classes: Vec<_> =
+                graph.egraph.classes_for_op(&rule.root).into_iter().flatten().map(|id| graph.find(id)).collect();
+            classes.sort_unstable();
+            classes.dedup();
+            for class in classes {
+                for node in graph.nodes(class) {
+                    if node.operation().is_none_or(|operation| operation.operator.name() != rule.root) {
+                        continue;
+                    }
+                    let size = graph.len();
+                    let equal = (rule.apply)(&mut Match::new(graph, class, node, rule.name));
+                    let Some(equal) = equal else { continue };
+                    if graph.find(equal) != graph.find(class) {
+                        if context.is_some_and(|context| !context.rewrite("equalities found")) {
+                            graph.rebuild();
+                            return Stop::Rewrites;
+                        }
+                        changed |= graph.unite(class, equal);
+                    }
+                    changed |= graph.len() != size;
+                    if graph.len() > most {
+                        graph.rebuild();
+                        return Stop::Nodes;
+                    }
+                }
+            }
+            graph.rebuild();
+        }
+        if !changed || before == (graph.len(), graph.egraph.number_of_classes()) {
+            return Stop::Saturated;
+        }
+    }
+    Stop::Rounds
+}
