@@ -7,6 +7,7 @@
 use tenon_hw_dialect::{Access, IntegerPredicate, Shared, Tile, TileBuilder};
 use tenon_ir::Value;
 use tenon_layout::TileLayout;
+use tenon_tensor::DType;
 
 use super::moved::Moved;
 use super::operand::Part;
@@ -32,8 +33,11 @@ struct Stream<'p, 'm> {
     outer: Part<'m>,
     /// Dimension of the tile that k runs along.
     k_dim: usize,
-    /// Loops of k, and whether the last tile is cut.
+    /// Loops of k, and their number of steps.
     k: &'p [(Size, Size)],
+    extent: Size,
+    /// Whether tiles are whole: one is there or not.
+    whole: bool,
     shared: Shared<'m>,
 }
 
@@ -42,9 +46,16 @@ impl<'m> Stream<'_, 'm> {
     fn offsets(&self, builder: TileBuilder<'m>, k: Value<'m>) -> Result<(Tile<'m>, Option<Tile<'m>>), LoweringError> {
         let layout = &self.plan.global;
         // Tiles past the end are asked for by the pipeline; the mask makes them zeros.
-        let part = self.operand.part(builder, Axis::K, self.k, layout, self.k_dim, k, true)?;
+        let part = self.operand.part(builder, Axis::K, self.k, layout, self.k_dim, k, !self.whole)?;
         let (rows, columns) = if self.k_dim == 0 { (&part, &self.outer) } else { (&self.outer, &part) };
-        self.operand.offsets(builder, layout, self.batch, rows, columns)
+        let (offsets, mask) = self.operand.offsets(builder, layout, self.batch, rows, columns)?;
+        if !self.whole {
+            return Ok((offsets, mask));
+        }
+        let code = builder.scalar();
+        let exists = code.compare_int(IntegerPredicate::UnsignedLess, k, self.extent.value(code)?)?;
+        let exists = builder.splat(exists, DType::Bool, layout)?;
+        Ok((offsets, and_masks(builder, &mask, &exists)?))
     }
 
     fn load(&self, builder: TileBuilder<'m>, k: Value<'m>) -> Result<Tile<'m>, LoweringError> {
@@ -86,6 +97,7 @@ pub(super) fn build<'m>(
     let start_n = code.scale(tile_n, plan.tile_n as i32)?;
     let asynchronous = plan.asynchronous && can_copy(&plan.a, &problem.a) && can_copy(&plan.b, &problem.b);
     let slots = if asynchronous { ASYNC_STAGES } else { 2 };
+    let whole = k.is_multiple_of(plan.tile_k);
     let stream = |operand_plan: &'_ OperandPlan, is_a: bool| -> Result<_, LoweringError> {
         let operand = if is_a { &problem.a } else { &problem.b };
         let ValueRef::Input(input) = operand.value else { return Err(body.error("an operand that is no input")) };
@@ -106,6 +118,8 @@ pub(super) fn build<'m>(
         outer: a_outer,
         k_dim: 1,
         k: &problem.k,
+        extent: k,
+        whole,
         shared: a_shared,
     };
     let b = Stream {
@@ -116,6 +130,8 @@ pub(super) fn build<'m>(
         outer: b_outer,
         k_dim: 0,
         k: &problem.k,
+        extent: k,
+        whole,
         shared: b_shared,
     };
     let zero = if problem.accumulate.is_float() { Number::Float(0.0) } else { Number::Integer(0) };
