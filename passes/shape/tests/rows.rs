@@ -7,7 +7,7 @@ use tenon_ir::{Builder, Module, Session, Value};
 use tenon_pass_manager::{Options, Pass, Runner};
 use tenon_recipe::Recipe;
 use tenon_reference::{Mode, run_function};
-use tenon_shape_passes::{Bucket, Contract, Rows, split};
+use tenon_shape_passes::{Bucket, Contract as ContractPass, Rows, split};
 use tenon_tensor::{DType, Tensor};
 
 const BATCH: u64 = 4;
@@ -52,7 +52,7 @@ fn module<'s>(session: &'s Session, operator: &Operator, types: &[TensorType]) -
         function.set_attribute("function_type", signature).unwrap();
     }
     let recipe = Recipe::parse(&format!("recipe = 1\n[semantic.dims]\nbatch = {{ allowed = [{BATCH}] }}\n")).unwrap();
-    run(&Contract { recipe }, &mut module);
+    run(&ContractPass { recipe }, &mut module);
     module
 }
 
