@@ -369,3 +369,57 @@ fn bool_and_narrow_outputs_keep_their_types() {
     let ran = run(&main_function(&body, mask));
     assert_eq!(ran.outputs[0].1.dtype(), DType::Bool);
 }
+
+/// A loop that carries `a` and `b`, the sums that its body computes in this order, while the elements of the next `a` sum to less than 100.
+fn repeated(body: &str) -> String {
+    let small = |result: &str, kernel: &str, of: &str| {
+        format!(
+            "%{result} = graph.kernel reduce \"{kernel}\"(%{of}) : ({T}) -> tensor<i1> {{
+               ^bb0(%p: {T}):
+                 %limit = graph.constant dense<100.0> : tensor<f32> -> tensor<f32>
+                 %s = graph.reduce sum(%p) {{axes = array<i64: 0, 1>}} : ({T}) -> tensor<f32>
+                 %r = graph.elementwise less(%s, %limit) : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                 graph.yield %r : tensor<i1>
+             }}\n"
+        )
+    };
+    let (first, next) = (small("c0", "first", "x"), small("c1", "next", "m"));
+    main_function(
+        &format!(
+            "{first} %l:2 = flow.loop while(%c0 : tensor<i1>) carry(%x, %y : {T}, {T}) -> ({T}, {T}) {{
+               ^bb0(%i: tensor<i64>, %a: {T}, %b: {T}):
+                 {body} {next}
+                 flow.yield %c1, %m, %n : tensor<i1>, {T}, {T}
+             }}
+             return %l#0, %l#1 : {T}, {T}"
+        ),
+        &format!("({T}, {T})"),
+    )
+}
+
+/// What a body yields is computed where the loop carries it, unless the body still reads the value that lies there.
+#[test]
+fn carried_values_are_overwritten_when_nothing_reads_them_any_more() {
+    let (sum, fresh) = (add("m", "sum", "a", "b", T), add("n", "fresh", "x", "x", T));
+    // The first values are copied into the loop; inside, the sum is copied, since it reads what it would overwrite.
+    let safe = run(&repeated(&format!("{sum}{fresh}")));
+    assert_eq!(count(&safe.text, "hw.copy"), 3 + 1, "{}", safe.text);
+    let read_later = run(&repeated(&format!("{fresh}{sum}")));
+    assert_eq!(count(&read_later.text, "hw.copy"), 3 + 2, "{}", read_later.text);
+    assert!(safe.outputs[0].1.iter_f64().unwrap().sum::<f64>() >= 100.0);
+}
+
+/// A branch computes its results where they are wanted; what is no kernel's own is copied there.
+#[test]
+fn branches_compute_their_results_in_place() {
+    let choice = |then: &str, yielded: &str| {
+        let condition = "%c = graph.constant dense<true> : tensor<i1> -> tensor<i1>\n";
+        let body = format!(
+            "{condition} %r = flow.if %c : tensor<i1> -> ({T}) {{ {then} flow.yield %{yielded} : {T} }} else {{ flow.yield %y : {T} }}
+             return %r : {T}"
+        );
+        count(&run(&main_function(&body, T)).text, "hw.copy")
+    };
+    assert_eq!(choice(&add("m", "sum", "x", "y", T), "m"), 1);
+    assert_eq!(choice("", "x"), 2);
+}

@@ -1,6 +1,8 @@
 //! Building operators at one place.
 
-use tenon_graph_dialect::operators::{Broadcast, Constant, Elementwise, Function, Iota, Reshape};
+use tenon_graph_dialect::operators::{
+    Broadcast, Constant, Elementwise, Function, Gather, GatherKind, Iota, Reshape, Transpose,
+};
 use tenon_graph_dialect::{Dim, DimExpr, ErrorKind, Operator, SemanticError, TensorType};
 use tenon_ir::{Builder, Value};
 use tenon_tensor::{DType, Tensor};
@@ -21,8 +23,29 @@ impl<'m> Emit<'m> {
 
     /// A scalar function with broadcasting.
     pub(crate) fn apply(self, function: Function, operands: &[Value<'m>]) -> Result<Value<'m>, SemanticError> {
+        self.infer(Elementwise { function }.into(), operands)
+    }
+
+    /// Slices along an axis; that of one place if it is a scalar.
+    pub(crate) fn take(self, value: Value<'m>, places: Value<'m>, axis: usize) -> Result<Value<'m>, SemanticError> {
+        let axis = i64::try_from(axis).unwrap_or(i64::MAX);
+        self.infer(Gather { kind: GatherKind::Take, axis, batch_dims: 0 }.into(), &[value, places])
+    }
+
+    /// The first dimension moved to an axis; the value itself where that is the first.
+    pub(crate) fn first_to(self, value: Value<'m>, axis: usize) -> Result<Value<'m>, SemanticError> {
+        if axis == 0 {
+            return Ok(value);
+        }
+        let rank = TensorType::read(value.ty())?.rank() as i64;
+        let mut permutation: Vec<i64> = (1..rank).collect();
+        permutation.insert(axis, 0);
+        self.infer(Transpose { permutation }.into(), &[value])
+    }
+
+    /// An operator whose result type follows from its operands.
+    fn infer(self, operator: Operator, operands: &[Value<'m>]) -> Result<Value<'m>, SemanticError> {
         let types = operands.iter().map(|value| TensorType::read(value.ty())).collect::<Result<Vec<_>, _>>()?;
-        let operator = Operator::from(Elementwise { function });
         let ty = operator.infer(&types)?.into_iter().next();
         let ty = ty.ok_or_else(|| SemanticError::new(ErrorKind::Structure, operator.name(), "has no result"))?;
         self.build(operator, operands, ty)

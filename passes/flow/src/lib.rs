@@ -12,6 +12,7 @@
 mod branch;
 mod emit;
 mod repeat;
+mod scan;
 
 use std::collections::HashMap;
 
@@ -30,7 +31,7 @@ const PLACEMENTS: &str = "flow.placements";
 pub struct Placed {
     /// Nodes of the model that it came from.
     pub nodes: Vec<String>,
-    /// `flow.if`, `flow.loop`.
+    /// `flow.if`, `flow.loop`, `flow.scan`.
     pub operation: String,
     /// Operations of control flow around it.
     pub depth: u64,
@@ -115,7 +116,14 @@ impl PlaceControlFlow {
     fn place(&self, op: Op<'_>, selected: &mut HashMap<usize, u64>) -> Result<Placement, PassError> {
         let clauses = &self.recipe.control_flow;
         let policy = clauses.policy;
-        let flow = Flow::read(op).transpose()?;
+        let around = depth(op);
+        let mut flow = Flow::read(op).transpose()?;
+        let in_plan = policy != Some(ControlFlowPolicy::Kernel);
+        if let Some(Flow::Scan(scan)) = &flow
+            && in_plan
+        {
+            flow = Flow::read(scan::as_loop(scan)?).transpose()?;
+        }
         let refuse = |message: String, help: &str| Err(PassError::from(Refusal::new("E0411", message, help).at(op)));
         if policy == Some(ControlFlowPolicy::Host) && !clauses.host_dispatch {
             return refuse(
@@ -125,8 +133,7 @@ impl PlaceControlFlow {
             );
         }
         let step = if policy == Some(ControlFlowPolicy::Host) { Placement::Host } else { Placement::Graph };
-        let schedule = Schedule { placement: Some(step), depth: Some(depth(op)), ..flow_schedule(flow.as_ref()) };
-        let in_plan = policy != Some(ControlFlowPolicy::Kernel);
+        let schedule = Schedule { placement: Some(step), depth: Some(around), ..flow_schedule(flow.as_ref()) };
         match flow {
             Some(Flow::If(branch)) => {
                 let inner = selected.get(&op.key()).copied().unwrap_or(0);
@@ -162,7 +169,7 @@ impl PlaceControlFlow {
                     }
                 }
             }
-            Some(Flow::Loop(_)) if !in_plan => refuse(
+            Some(Flow::Loop(_) | Flow::Scan(_)) if !in_plan => refuse(
                 "`compile.control_flow.policy` is `kernel`, and no kernel holds a loop whose iterations are counted while it runs".to_owned(),
                 "write `policy = \"graph\"`, or export the model with a fixed number of iterations, which are written out",
             ),
@@ -170,10 +177,7 @@ impl PlaceControlFlow {
                 repeat::normalise(&repeat, schedule)?;
                 Ok(step)
             }
-            _ => refuse(
-                format!("`{}` has no placement in this version", op.name()),
-                "export the model with the loop over slices written out, or as a loop with a condition",
-            ),
+            Some(Flow::Scan(_)) | None => refuse(format!("`{}` has no placement", op.name()), "write a loop"),
         }
     }
 }

@@ -191,3 +191,41 @@ fn carried_values_that_never_change_stay_outside() {
     let text = imported.module.op().print(Default::default());
     assert!(text.contains("carry(%arg0 : tensor<3xf32>)"), "{text}");
 }
+
+/// Exporters give a single element another rank in a branch or after an iteration; the rank that the model declares is meant.
+#[test]
+fn the_rank_of_a_single_element_is_the_declared_one() {
+    let scalar_value = |name: &str| value(name, &[]);
+    let list = |input: &str, output: &str| node("Reshape", &[input, "list"], &[output]);
+    let constant = |name: &str| {
+        let tensor = TensorProto {
+            dims: vec![1],
+            data_type: Some(DataType::Int64 as i32),
+            int64_data: vec![1],
+            ..TensorProto::default()
+        };
+        let mut constant = node("Constant", &[], &[name]);
+        constant.attribute =
+            vec![AttributeProto { t: Some(Box::new(tensor)), ..attribute("value", AttributeType::Tensor) }];
+        constant
+    };
+    let then = GraphProto { output: vec![scalar_value("n")], ..inner(vec![node("Neg", &["total"], &["n"])], &[], &[]) };
+    let other = GraphProto { output: vec![scalar_value("l")], ..inner(vec![list("total", "l")], &[], &[]) };
+    let mut choice = node("If", &["positive"], &["chosen"]);
+    choice.attribute = vec![subgraph("then_branch", then), subgraph("else_branch", other)];
+    let mut body = inner(vec![node("Add", &["v", "v"], &["s"]), list("s", "next")], &["i", "c"], &["c"]);
+    body.input.push(scalar_value("v"));
+    body.output.push(scalar_value("next"));
+    let mut repeat = node("Loop", &["count", "", "chosen"], &["y"]);
+    repeat.attribute = vec![subgraph("body", body)];
+    let graph = deciding(vec![constant("list"), choice, repeat]);
+    let session = Session::new();
+    let imported = import_loaded(&session, &read(&model(graph)).unwrap(), "m.onnx", &ImportOptions::default()).unwrap();
+    let run = |x: [f32; 3]| {
+        let x = tenon_tensor::Tensor::from_f32(vec![3], &x).unwrap();
+        tenon_reference::run_function(&imported.module, "main", &[x], &|_| None, tenon_reference::Mode::Typed).unwrap()
+    };
+    // Sum 2: negated, doubled twice. Sum -1 counts no iteration.
+    assert_eq!(run([1.0, 1.0, 0.0]), [tenon_tensor::Tensor::from_f32(Vec::new(), &[-8.0]).unwrap()]);
+    assert_eq!(run([-1.0, -1.0, 1.0]), [tenon_tensor::Tensor::from_f32(Vec::new(), &[1.0]).unwrap()]);
+}

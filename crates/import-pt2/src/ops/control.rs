@@ -138,8 +138,10 @@ pub(super) fn while_loop(op: &mut OpImport<'_, '_, '_>) -> Results {
         let handle = op.cast(handle, DType::Bool)?;
         Ok(op.reshape(handle, Vec::new())?)
     };
+    let location = op.importer.builder.builder().location();
     let outputs = op.importer.nested(condition, &all)?;
     let first = truth(op, outputs)?;
+    op.importer.builder.set_location(location);
     let handles = read(op, &carried)?;
     let builder = &mut op.importer.builder;
     let context = builder.context();

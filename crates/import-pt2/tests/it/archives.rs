@@ -87,7 +87,7 @@ macro_rules! families {
 }
 
 families! {
-    activations, attention, counter, creation, images, in_place, indexing, matmuls, norms, pointwise, quantization, recurrent, reductions,
+    activations, attention, branches, counter, creation, images, in_place, indexing, matmuls, norms, pointwise, quantization, recurrent, reductions,
     shared, unary, views,
 }
 

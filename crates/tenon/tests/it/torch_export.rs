@@ -123,6 +123,7 @@ fn architectures_of_fixed_shapes() {
 /// What decides is an input, which for archives stays one.
 #[test]
 fn architectures_with_control_flow() {
+    family("branches");
     architecture("cond", "");
     architecture("while_loop", "");
 }

@@ -13,6 +13,7 @@ use crate::error::ImportError;
 use crate::graph::Graph;
 use crate::import::importer::Handle;
 use crate::import::node::{OpImport, Outputs};
+use crate::value::ValueInfo;
 
 /// A branch of the flow dialect.
 pub(super) fn branch(op: &mut OpImport<'_, '_, '_>, condition: Handle, then: &Graph, other: &Graph) -> Outputs {
@@ -37,7 +38,11 @@ pub(super) fn branch(op: &mut OpImport<'_, '_, '_>, condition: Handle, then: &Gr
     if thens.len() != others.len() {
         return Err(op.invalid(format!("its branches give {} and {} values", thens.len(), others.len())));
     }
-    let joints = thens.iter().zip(&others).map(|(a, b)| joint(op, &value, *a, *b)).collect::<Result<Vec<_>, _>>()?;
+    let mut joints = Vec::with_capacity(thens.len());
+    for (index, (a, b)) in thens.iter().zip(&others).enumerate() {
+        let declared = [then, other].map(|graph| declared_rank(graph.outputs.get(index)));
+        joints.push(joint(op, &value, [*a, *b], declared)?);
+    }
     // Each pair of sizes that differ is one result more: which of the two it is.
     let mut sizes: Vec<[i64; 2]> = Vec::new();
     joints.iter().filter_map(|joint| joint.sizes).for_each(|pair| {
@@ -94,13 +99,30 @@ pub(super) struct Joint {
     sizes: Option<[i64; 2]>,
 }
 
-fn joint(op: &OpImport<'_, '_, '_>, value: &str, then: Handle, other: Handle) -> Result<Joint, ImportError> {
+/// The number of dimensions that a model declares of a value.
+pub(super) fn declared_rank(value: Option<&ValueInfo>) -> Option<usize> {
+    value?.tensor().ok()?.dims.as_ref().map(Vec::len)
+}
+
+fn joint(
+    op: &OpImport<'_, '_, '_>,
+    value: &str,
+    [then, other]: [Handle; 2],
+    declared: [Option<usize>; 2],
+) -> Result<Joint, ImportError> {
     if let Some(found) = [then, other].into_iter().find_map(|value| op.importer.no_tensor(value)) {
         return Err(op.undecided(value, &format!("a branch gives {found}")));
     }
     let (a, b) = (op.ty(then).clone(), op.ty(other).clone());
     if a.dtype == b.dtype && a.dims == b.dims {
         return Ok(Joint { ty: TensorType::new(a.dtype, a.dims), sizes: None });
+    }
+    // Exporters are careless about the rank of a single element, and right in what they declare.
+    if let ([Some(rank), Some(same)], Some(1), Some(1)) = (declared, op.dim_count(then), op.dim_count(other))
+        && rank == same
+        && a.dtype == b.dtype
+    {
+        return Ok(Joint { ty: TensorType::fixed(a.dtype, &vec![1; rank]), sizes: None });
     }
     let known = |ty: &TensorType| ty.dims.first().and_then(|dim| i64::try_from(dim.known()?).ok());
     match (known(&a), known(&b)) {
@@ -168,6 +190,9 @@ impl<'m> OpImport<'_, '_, 'm> {
 
     /// A result as large as the larger branch's.
     fn padded(&mut self, value: Handle, joint: &Joint) -> Result<Handle, ImportError> {
+        if joint.sizes.is_none() {
+            return self.reshape(value, joint.ty.dims.iter().map(|dim| dim.extent.clone()).collect());
+        }
         let own = self.ty(value).dims.first().and_then(|dim| i64::try_from(dim.known()?).ok());
         let missing = match (joint.sizes, own) {
             (Some([first, second]), Some(own)) => first.max(second) - own,

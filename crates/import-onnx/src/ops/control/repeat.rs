@@ -10,7 +10,7 @@ use tenon_graph_dialect::{Dim, DimExpr, TensorType};
 use tenon_ir::Value;
 use tenon_tensor::DType;
 
-use super::branch::{computed, inside, move_body, truth};
+use super::branch::{computed, declared_rank, inside, move_body, truth};
 use super::settled::passes_through;
 use crate::error::ImportError;
 use crate::graph::Graph;
@@ -179,6 +179,7 @@ fn iteration<'m>(
     stays: &[bool],
     arguments: &[Handle],
 ) -> Result<Iteration<'m>, ImportError> {
+    let location = op.importer.builder.builder().location();
     let number = *arguments.first().ok_or_else(|| op.invalid("its body takes no iteration number"))?;
     // Exporters declare the number as a scalar or as a list of one; readers take either.
     let declared = body.inputs.first().and_then(|input| input.tensor().ok()?.dims.as_ref().map(Vec::len));
@@ -207,12 +208,20 @@ fn iteration<'m>(
             continue;
         }
         let (before, after) = (op.ty(carried[index]).clone(), op.ty(outputs[index + 1]).clone());
-        if before.dtype != after.dtype || before.dims != after.dims {
+        let mut after_handle = outputs[index + 1];
+        // As for branches: the rank of a single element is the one that is declared.
+        let rank = Some(before.rank());
+        let is_declared =
+            declared_rank(body.inputs.get(index + 2)) == rank && declared_rank(body.outputs.get(index + 1)) == rank;
+        let is_single = op.dim_count(carried[index]) == Some(1) && op.dim_count(after_handle) == Some(1);
+        if is_declared && is_single && before.dtype == after.dtype {
+            after_handle = op.reshape(after_handle, before.dims.iter().map(|dim| dim.extent.clone()).collect())?;
+        } else if before.dtype != after.dtype || before.dims != after.dims {
             let name = &body.inputs[index + 2].name;
             let reason = format!("the carried value `{name}` is {before} at first and {after} after an iteration");
             return Err(op.undecided(&control.value, &reason));
         }
-        next.push(op.materialise(outputs[index + 1])?);
+        next.push(op.materialise(after_handle)?);
     }
     let wanted = op.node.outputs.len().saturating_sub(carried.len());
     let mut elements = Vec::new();
@@ -220,6 +229,7 @@ fn iteration<'m>(
         let ty = op.ty(*element).clone();
         elements.push((op.materialise(*element)?, TensorType::new(ty.dtype, ty.dims)));
     }
+    op.importer.builder.set_location(location);
     let one = op.integer(1)?;
     let done = op.apply(Function::Add, &[number, one])?;
     Ok(Iteration { condition, carried: next, elements, done: op.materialise(done)? })
