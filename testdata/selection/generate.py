@@ -78,6 +78,13 @@ def non_zero():
     values = case.node("GatherND", [x, places])
     total = case.node("ReduceSum", [values], keepdims=0)
     case.write([places, values, case.node("Softmax", [values], axis=0), total])
+    for index, value in enumerate([0.0, 2.0]):
+        # Reductions and sums of one element at most.
+        case = Case(f"nonzero_of_one_{index}")
+        x, table = case.input(np.array([value], np.float32)), case.input(case.random.standard_normal((1, 3)).astype(np.float32))
+        rows = case.node("Gather", [table, case.node("Squeeze", [case.node("NonZero", [x]), case.constant([0])])], axis=0)
+        total = case.node("ReduceSum", [rows, case.constant([0])], keepdims=0)
+        case.write([rows, total, case.node("CumSum", [rows, case.constant(0)]), case.node("Softmax", [rows], axis=0)])
     case = Case("nonzero_rows")
     x, table = case.input(sparse(case, (9,), np.int64)), case.input(case.random.standard_normal((9, 4)).astype(np.float32))
     rows = case.node("Gather", [table, case.node("Squeeze", [case.node("NonZero", [x]), case.constant([0])])], axis=0)
@@ -136,7 +143,8 @@ def non_max_suppression():
 
 def bounds():
     options = [((9,), [2], [7], [0], [1]), ((9,), [-3], [100], [0], [1]), ((9,), [8], [-100], [0], [-2]), ((4, 7), [1, -1], [3, 0], [0, 1], [1, -1]),
-               ((4, 7), [5], [2], [1], [1]), ((3, 5, 2), [-100, 1], [2, -1], [-3, 1], [1, 3]), ((6,), [-1], [-(1 << 63)], [0], [-1])]
+               ((4, 7), [5], [2], [1], [1]), ((3, 5, 2), [-100, 1], [2, -1], [-3, 1], [1, 3]), ((6,), [-1], [-(1 << 63)], [0], [-1]),
+               ((4, 5), [-1], [-(1 << 63)], [1], [1 - (1 << 63)]), ((4, 5), [1], [1 << 62], [1], [(1 << 63) - 1])]
     for index, (shape, starts, ends, axes, steps) in enumerate(options):
         case = Case(f"slice_{index}")
         x = case.input(case.random.standard_normal(shape).astype(np.float32))

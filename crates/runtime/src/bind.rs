@@ -258,10 +258,13 @@ impl Resolver<'_> {
             if let Argument::Extent(extent) = argument {
                 let place = || format!("an argument of step {index} ({})", launch.entry);
                 let value = self.values.get(extent);
-                numbers
-                    .push(value.ok_or_else(|| {
-                        size_error(place(), extent, None, self.extents, "it leaves the range of i64")
-                    })?);
+                let refused = |reason| size_error(place(), extent, value, self.extents, reason);
+                let number = value.ok_or_else(|| refused("it leaves the range of i64"))?;
+                // Sizes and starts count from the beginning: a negative one would read what is not there.
+                if number < 0 && grid.iter().all(|size| *size > 0) {
+                    return Err(refused("it must not be negative: the model needs a larger size here"));
+                }
+                numbers.push(number);
             }
         }
         Ok(ResolvedStep::Launch { grid, numbers })

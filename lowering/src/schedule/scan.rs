@@ -194,7 +194,7 @@ impl<'m> Rows<'_, '_, 'm> {
         let linear = builder.map1(&[&self.offset, &offset], &plan.layout, element, |code, values| {
             Ok(code.add(values[0], values[1])?)
         })?;
-        let mask = if shift == 0 && plan.columns.capacity() != 0 && plan.columns.is_multiple_of(plan.tile_columns) {
+        let mask = if shift == 0 && plan.columns.fills(plan.tile_columns) {
             self.mask.clone()
         } else {
             and_masks(builder, &self.mask, &builder.spread(&tiles[1], 1, &plan.layout)?)?

@@ -54,6 +54,12 @@ impl Size {
         self.factor.is_multiple_of(u64::from(number.max(1)))
     }
 
+    /// Whether tiles of a number of elements are full, where one tile is worked on even if there is no element, and more in a loop.
+    pub fn fills(self, tile: u32) -> bool {
+        let is_never_empty = self.known().is_some_and(|size| size != 0);
+        self.is_multiple_of(tile) && (is_never_empty || self.capacity > u64::from(tile))
+    }
+
     /// The largest power of two, at most 2^31, that divides every value that it can have. 2^31 for 0.
     pub fn power_of_two(self) -> u32 {
         1 << self.factor.trailing_zeros().min(31)

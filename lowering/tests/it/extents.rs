@@ -17,7 +17,7 @@ const F32: DType = DType::F32;
 const F16: DType = DType::F16;
 
 /// Capacities of the names that the cases use.
-const CAPACITIES: &[(&str, i64)] = &[("b", 4), ("s", 40), ("t", 70), ("long", 3000)];
+const CAPACITIES: &[(&str, i64)] = &[("b", 4), ("s", 40), ("t", 70), ("long", 3000), ("one", 1)];
 
 fn capacity(name: &str) -> Option<i64> {
     CAPACITIES.iter().find(|(known, _)| *known == name).map(|(_, size)| *size)
@@ -178,6 +178,19 @@ fn reductions() {
             vec![op(at, Scan { kind: ScanKind::Sum, axis: 1, exclusive, reverse }, v)]
         });
     }
+    // Of one element at most, and of none.
+    let few: &[&[(&str, i64)]] = &[&[("b", 3), ("one", 1)], &[("b", 3), ("one", 0)]];
+    for kind in [ReduceKind::Sum, ReduceKind::Product, ReduceKind::Max] {
+        check("reduce", &[named(F32, &["b", "one"])], 0.0, few, &|at, v, _| {
+            vec![op(at, Reduce { kind, axes: vec![1], keep_dims: false }, v)]
+        });
+    }
+    check("reduce", &[named(F32, &["b", "one"])], 0.0, few, &|at, v, _| {
+        vec![op(at, Softmax { axis: 1, log: false }, v)]
+    });
+    check("scan", &[named(F32, &["b", "one"])], 0.0, few, &|at, v, _| {
+        vec![op(at, Scan { kind: ScanKind::Sum, axis: 1, exclusive: false, reverse: false }, v)]
+    });
     check("reduce", &[named(F32, &["b", "s"])], 0.0, SMALL, &|at, v, _| {
         vec![op(at, ArgReduce { minimum: false, axis: 1, keep_dims: false, last: false }, v)]
     });

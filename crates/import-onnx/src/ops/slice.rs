@@ -73,6 +73,9 @@ pub(super) fn slice(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     Ok(vec![op.emit(Slice { starts, sizes, steps }, &[x])?])
 }
 
+/// More elements than a dimension that fits in memory has.
+const FARTHEST_STEP: i64 = 1 << 40;
+
 /// A slice whose bounds are known when the program runs: how many elements there are is computed, then they are read by index.
 fn computed(
     op: &mut OpImport<'_, '_, '_>,
@@ -98,6 +101,8 @@ fn computed(
         if *step == 0 {
             return Err(op.invalid("a step is 0"));
         }
+        // A step beyond every dimension reads one element, however large it is.
+        let step = &(*step).clamp(-FARTHEST_STEP, FARTHEST_STEP);
         let axis = op.axis(*axis, rank)?;
         let extent = op.extents(x)[axis].clone();
         let size = op.extent_value(&extent)?;

@@ -268,6 +268,15 @@ fn expressions_without_a_usable_value_are_refused_before_anything_runs() {
     let expected = "the grid of step 3 (twice) along axis 0: `r-4` is -1 for c = 5, r = 3; it must be 0 to 2147483647";
     assert_eq!(message, expected);
     assert_eq!(code(&grid(1, "1000*(9-r)*(9-r)*(9-r)"), &[3, 5]).0, "E0719");
+    let argument = |plan: &mut LaunchPlan| {
+        if let Operation::Launch(launch) = &mut plan.steps[3].operation {
+            let extent = launch.arguments.iter_mut().find(|argument| matches!(argument, Argument::Extent(_)));
+            *extent.unwrap() = Argument::Extent(text("r-4"));
+        }
+    };
+    let (number, message) = code(&argument, &[3, 5]);
+    let expected = "an argument of step 3 (twice): `r-4` is -1 for c = 5, r = 3; it must not be negative: the model needs a larger size here";
+    assert_eq!((number, message.as_str()), ("E0719", expected));
     let extents =
         |expression: &'static str| move |plan: &mut LaunchPlan| plan.outputs[2].extents = Some(vec![text(expression)]);
     assert_eq!(code(&extents("r-4"), &[3, 5]).0, "E0719");

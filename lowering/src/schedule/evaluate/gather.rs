@@ -92,7 +92,6 @@ impl<'m> Evaluator<'_, 'm> {
             let negative = scalar.compare_int(IntegerPredicate::SignedLess, values[0], zero)?;
             let moved = scalar.add(values[0], length)?;
             let index = scalar.select(negative, moved, values[0])?;
-            let index = scalar.op("arith.maxsi", &[index, zero])?;
             let index = match size.known() {
                 Some(size) => scalar.op("arith.minsi", &[index, scalar.int(size as i64 - 1, dtype)?])?,
                 None => {
@@ -100,6 +99,8 @@ impl<'m> Evaluator<'_, 'm> {
                     scalar.op("arith.minsi", &[index, last])?
                 }
             };
+            // Last, so that nothing is read in front of a dimension that has no element.
+            let index = scalar.op("arith.maxsi", &[index, zero])?;
             if dtype == DType::I64 { Ok(scalar.convert("arith.trunci", index, DType::I32)?) } else { Ok(index) }
         })?;
         Ok(Coordinate::Tile(tile))

@@ -189,7 +189,7 @@ impl<'p, 'b, 'm> Rows<'p, 'b, 'm> {
         })?;
         let index = Index::from_linear(&self.input().sizes, linear, plan.vector).as_own();
         let mut mask = self.row_mask.as_ref().map(|(_, spread)| spread.clone());
-        if plan.columns == 0 || !plan.columns.is_multiple_of(plan.tile_columns) {
+        if !plan.columns.fills(plan.tile_columns) {
             let inside = below(builder, &column, plan.columns)?;
             let inside = builder.spread(&inside, 1, &plan.layout)?;
             mask = crate::schedule::evaluate::and_masks(builder, &mask, &inside)?;
