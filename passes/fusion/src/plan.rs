@@ -157,24 +157,34 @@ impl<'m, 'f> Plan<'m, 'f> {
         operands.filter_map(|value| self.places.get(&value.defining_op()?.0.key()).copied()).collect()
     }
 
-    /// An operator with the longest run of pointwise ones behind it that leaves one value: the last one's.
+    /// An operator with the longest run of pointwise ones behind it that leaves one value: the last one's. Reshapes between them change nothing:
+    /// each place keeps its element.
     fn with_epilogue(&self, anchor: usize) -> Vec<usize> {
         let mut members = vec![anchor];
+        let mut shapes = vec![anchor];
         let mut complete = 1;
         let mut reach = self.users(anchor).into_iter().filter(|user| *user < self.nodes.len()).max().unwrap_or(anchor);
         let mut place = anchor + 1;
         while place <= reach && members.len() < MAX_MEMBERS {
+            let is_reshape = matches!(self.nodes[place].operator, Some(Operator::Reshape(_)))
+                && self.nodes[place].results.iter().all(|ty| ty.known_shape().is_some());
+            let fits = self.is_pointwise(place) && shapes.iter().any(|shape| self.has_shape_of(place, *shape));
             let joins = !self.taken[place]
-                && self.is_pointwise(place)
-                && self.has_shape_of(place, anchor)
+                && (fits || is_reshape)
                 && self.may_join(&members, place)
                 && self.producers(place).iter().any(|producer| members.contains(producer));
             if joins {
                 members.push(place);
+                if is_reshape {
+                    shapes.push(place);
+                }
                 let users = self.users(place);
                 reach = users.iter().copied().filter(|user| *user < self.nodes.len()).fold(reach, usize::max);
                 let (_, inner) = members.split_last().expect("the anchor is a member");
-                if inner.iter().all(|member| self.users(*member).iter().all(|user| members.contains(user))) {
+                // A reshape at the end is a view of the result, and no part of the kernel.
+                if !is_reshape
+                    && inner.iter().all(|member| self.users(*member).iter().all(|user| members.contains(user)))
+                {
                     complete = members.len();
                 }
             }
@@ -192,7 +202,8 @@ impl<'m, 'f> Plan<'m, 'f> {
             Some(operator) => self.row(anchor, operator).is_some_and(|row| row <= MAX_ROW),
             None => false,
         };
-        let first = self.nodes[anchor].op.operand(0).and_then(|value| self.places.get(&value.defining_op()?.0.key()).copied());
+        let first =
+            self.nodes[anchor].op.operand(0).and_then(|value| self.places.get(&value.defining_op()?.0.key()).copied());
         match first {
             Some(first) if reads_once && self.begins(&members, anchor, first) => {
                 let mut members = [&members[..], &[first]].concat();
@@ -264,7 +275,10 @@ impl<'m, 'f> Plan<'m, 'f> {
 
     /// Whether computing an element of it again costs little more than loading it.
     fn is_cheap(&self, place: usize) -> bool {
-        let single = matches!(self.nodes[place].operator, Some(Operator::Gather(_) | Operator::Slice(_) | Operator::Transpose(_)));
+        let single = matches!(
+            self.nodes[place].operator,
+            Some(Operator::Gather(_) | Operator::Slice(_) | Operator::Transpose(_))
+        );
         single || self.is_pointwise(place)
     }
 

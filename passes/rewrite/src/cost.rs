@@ -21,11 +21,7 @@ impl CostModel {
     /// The model of a target: f32 units, the bandwidth of its memory.
     pub fn of(target: &Target) -> Self {
         let peak = target.peak(Unit::F32).ok().filter(|peak| *peak > 0.0).unwrap_or(1e13);
-        CostModel {
-            launch: 2.5e6,
-            byte: 1e12 / target.gpu.memory.bandwidth,
-            multiply_add: 2e12 / peak,
-        }
+        CostModel { launch: 2.5e6, byte: 1e12 / target.gpu.memory.bandwidth, multiply_add: 2e12 / peak }
     }
 
     /// Cost of an operator.
@@ -36,7 +32,9 @@ impl CostModel {
         let (launches, share, work) = match operator {
             Operator::Reshape(_) | Operator::Constant(_) | Operator::SetDimensionSize(_) => (0.01, 0.0, 0.0),
             Operator::Slice(_) => (0.2, 0.0, 0.0),
-            Operator::Elementwise(_) | Operator::Cast(_) | Operator::Bitcast(_) | Operator::Broadcast(_) => (0.1, 0.1, 0.0),
+            Operator::Elementwise(_) | Operator::Cast(_) | Operator::Bitcast(_) | Operator::Broadcast(_) => {
+                (0.1, 0.1, 0.0)
+            }
             Operator::Transpose(_) => (0.4, 0.5, 0.0),
             Operator::Contract(contract) => {
                 let summed: f64 = contract

@@ -109,7 +109,8 @@ impl Expression<'_> {
                         .value()?
                 }
                 Symbol::Operator(operation) => {
-                    let operands: Vec<_> = node.children.iter().filter_map(|child| values.get(child).copied()).collect();
+                    let operands: Vec<_> =
+                        node.children.iter().filter_map(|child| values.get(child).copied()).collect();
                     let results = operation.operator.build_as(body, &operands, &operation.results)?;
                     let Some(value) = results.first() else { continue };
                     *value
@@ -158,7 +159,9 @@ pub fn evaluate_derived(
     for op in module.body().ops().into_iter().filter(|op| op.is("graph.derived_parameter")) {
         let read = op.walk().into_iter().filter_map(|inner| inner.attribute("parameter")?.as_symbol());
         let is_given = |name: &String| {
-            let derived = |op: &tenon_ir::Op<'_>| op.is("graph.derived_parameter") && op.string("sym_name").as_ref() == Some(name);
+            let derived = |op: &tenon_ir::Op<'_>| {
+                op.is("graph.derived_parameter") && op.string("sym_name").as_ref() == Some(name)
+            };
             weights(name).is_some() || module.body().ops().iter().any(derived)
         };
         if read.collect::<Vec<_>>().iter().all(is_given) {

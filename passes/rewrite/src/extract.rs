@@ -4,6 +4,8 @@
 //! moves until none helps: another choice of one class (in small graphs of two), and all choices at once that lead to a class which is not used yet, so that work which
 //! pays only when it is shared is found. What every solution needs gives a lower bound.
 
+use std::collections::BTreeSet;
+
 /// A choice of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
@@ -130,6 +132,28 @@ impl Problem {
         Some(order)
     }
 
+    /// A number for each class, above those of what its choices need, but where these need the class themselves.
+    fn places(&self) -> Vec<usize> {
+        let mut places = vec![usize::MAX; self.classes.len()];
+        let mut open = vec![false; self.classes.len()];
+        let mut next = 0;
+        for root in 0..self.classes.len() {
+            let mut stack = vec![(root, false)];
+            while let Some((class, done)) = stack.pop() {
+                if done {
+                    places[class] = next;
+                    next += 1;
+                } else if !std::mem::replace(&mut open[class], true) {
+                    stack.push((class, true));
+                    stack.extend(
+                        self.classes[class].iter().flat_map(|choice| &choice.children).map(|child| (*child, false)),
+                    );
+                }
+            }
+        }
+        places
+    }
+
     /// The greedy solution: of each class the choice whose set of needed classes costs least.
     fn greedy(&self) -> Vec<Option<usize>> {
         let size = self.classes.len();
@@ -145,13 +169,13 @@ impl Problem {
             parents.dedup();
         });
         let mut own = vec![0u64; size];
-        let mut queued = vec![true; size];
-        let mut queue: std::collections::VecDeque<usize> = (0..size).collect();
+        // From below, so that a class is seldom looked at before what it needs is settled.
+        let places = self.places();
+        let mut queue: BTreeSet<(usize, usize)> = (0..size).map(|class| (places[class], class)).collect();
         // What a class needs changes with what its children need, and what it costs with what they share: it is worked out anew each time, and
         // a class that keeps changing is left alone at last.
-        let mut left = vec![32u32; size];
-        while let Some(class) = queue.pop_front() {
-            queued[class] = false;
+        let mut left = vec![64u32; size];
+        while let Some((_, class)) = queue.pop_first() {
             let mut least: Option<(u64, usize, Set)> = None;
             'choices: for (index, choice) in self.classes[class].iter().enumerate() {
                 let mut set = Set::new(size);
@@ -169,15 +193,13 @@ impl Problem {
                     least = Some((cost, index, set));
                 }
             }
-            let Some(least) = least.filter(|least| best[class].as_ref() != Some(least) && left[class] > 0) else { continue };
+            let Some(least) = least.filter(|least| best[class].as_ref() != Some(least) && left[class] > 0) else {
+                continue;
+            };
             left[class] -= 1;
             own[class] = self.classes[class][least.1].cost;
             best[class] = Some(least);
-            for parent in &parents[class] {
-                if !std::mem::replace(&mut queued[*parent], true) {
-                    queue.push_back(*parent);
-                }
-            }
+            queue.extend(parents[class].iter().map(|parent| (places[*parent], *parent)));
         }
         best.into_iter().map(|best| best.map(|(_, index, _)| index)).collect()
     }
@@ -194,7 +216,11 @@ impl Problem {
                 let mut common: Option<Set> = None;
                 for choice in &self.classes[class] {
                     let mut set = Set::new(size);
-                    if !choice.children.iter().all(|child| needs[*child].as_ref().map(|below| set.join(below)).is_some()) {
+                    if !choice
+                        .children
+                        .iter()
+                        .all(|child| needs[*child].as_ref().map(|below| set.join(below)).is_some())
+                    {
                         continue;
                     }
                     match &mut common {
@@ -224,7 +250,13 @@ impl Problem {
     }
 
     /// Choices that lead to `target`, a class that is not used: those of all classes above it up to used ones.
-    fn towards(&self, target: usize, used: &[bool], choices: &[Option<usize>], users: &[Vec<(usize, usize)>]) -> Vec<Option<usize>> {
+    fn towards(
+        &self,
+        target: usize,
+        used: &[bool],
+        choices: &[Option<usize>],
+        users: &[Vec<(usize, usize)>],
+    ) -> Vec<Option<usize>> {
         let mut new = choices.to_vec();
         let mut reached = vec![false; self.classes.len()];
         reached[target] = true;
@@ -292,7 +324,8 @@ impl Problem {
             }
             for class in 0..self.classes.len() {
                 for index in 0..self.classes[class].len() {
-                    if cost == lower_bound || !used[class] || choices[class] == Some(index) || trials.get() > MAX_TRIALS {
+                    if cost == lower_bound || !used[class] || choices[class] == Some(index) || trials.get() > MAX_TRIALS
+                    {
                         continue;
                     }
                     let mut new = choices.clone();
@@ -310,7 +343,7 @@ impl Problem {
                     .collect()
             };
             let list = others(&choices);
-            if list.len() <= MAX_PAIRED {
+            if list.len() <= MAX_PAIRED && self.classes.len() <= 64 {
                 for (place, a) in list.iter().enumerate() {
                     for b in &list[place + 1..] {
                         if cost != lower_bound && a.0 != b.0 && choices[a.0] != Some(a.1) && choices[b.0] != Some(b.1) {

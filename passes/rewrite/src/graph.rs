@@ -62,16 +62,21 @@ impl Analysis<Node> for Types {
     fn make(egraph: &mut EGraph<Node, Self>, node: &Node, _: Id) -> Facts {
         let types = match &node.symbol {
             Symbol::Operator(operation) => operation.results.clone(),
-            Symbol::Projection(index) => {
-                node.children.first().and_then(|id| egraph[*id].data.types.get(*index as usize)).cloned().into_iter().collect()
-            }
+            Symbol::Projection(index) => node
+                .children
+                .first()
+                .and_then(|id| egraph[*id].data.types.get(*index as usize))
+                .cloned()
+                .into_iter()
+                .collect(),
             leaf => egraph.analysis.leaves.get(leaf).cloned().unwrap_or_default(),
         };
         let size = types.first().and_then(bytes);
         let known = match &node.symbol {
             Symbol::Parameter(_) => size,
             Symbol::Operator(operation) if is_proportional(&operation.operator) => {
-                let below = node.children.iter().try_fold(0u64, |sum, id| Some(sum.saturating_add(egraph[*id].data.known?)));
+                let below =
+                    node.children.iter().try_fold(0u64, |sum, id| Some(sum.saturating_add(egraph[*id].data.known?)));
                 let below = if let Operator::Constant(_) = operation.operator { size } else { below };
                 below.filter(|below| size.is_some_and(|size| size <= SMALL.max(below.saturating_mul(2))))
             }
@@ -214,8 +219,15 @@ impl Graph {
         self.add(Constant { value: Tensor::from_f64s(dtype, Vec::new(), &[value]).ok()? }, &[])
     }
 
-    pub(crate) fn add_as(&mut self, operator: Operator, results: Vec<TensorType>, operands: &[Id], origin: Origin) -> Id {
-        let node = Node { symbol: Symbol::Operator(Arc::new(Operation::new(operator, results))), children: operands.to_vec() };
+    pub(crate) fn add_as(
+        &mut self,
+        operator: Operator,
+        results: Vec<TensorType>,
+        operands: &[Id],
+        origin: Origin,
+    ) -> Id {
+        let node =
+            Node { symbol: Symbol::Operator(Arc::new(Operation::new(operator, results))), children: operands.to_vec() };
         let node = self.canonical(&node);
         match self.origins.get_mut(&node) {
             // Of a node that the function has several times, all places are its own; what a rule makes anew keeps its first origin.

@@ -37,8 +37,10 @@ impl Pass for Rewrite {
     }
 
     fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
-        let allowed: Vec<&Rule> =
-            RULES.iter().filter(|rule| rule.class <= self.class && !self.disable.iter().any(|name| name == rule.name)).collect();
+        let allowed: Vec<&Rule> = RULES
+            .iter()
+            .filter(|rule| rule.class <= self.class && !self.disable.iter().any(|name| name == rule.name))
+            .collect();
         for function in module.body().ops().into_iter().filter(|op| op.is("func.func")) {
             let Some(block) = function.region_block(0) else { continue };
             let Some(mut read) = read(block)? else {
@@ -87,7 +89,8 @@ impl Rewrite {
             // Of equal costs, what the function has goes before what rules made.
             own.sort_by_key(|node| graph.origin(node).rules.len());
             let choices = own.iter().map(|node| {
-                let children = node.children.iter().filter_map(|child| places.get(&graph.find(*child)).copied()).collect();
+                let children =
+                    node.children.iter().filter_map(|child| places.get(&graph.find(*child)).copied()).collect();
                 let operands: Vec<_> = node.children.iter().filter_map(|child| graph.ty(*child).cloned()).collect();
                 let cost = match (node.operation(), graph.ty(*class)) {
                     (Some(operation), Some(result)) => self.cost.cost(&operation.operator, &operands, result),
@@ -98,7 +101,12 @@ impl Rewrite {
             problem.classes.push(choices.collect());
             nodes.push(own);
         }
-        problem.roots = read.roots.iter().chain(read.fences.values()).filter_map(|id| places.get(&graph.find(*id)).copied()).collect();
+        problem.roots = read
+            .roots
+            .iter()
+            .chain(read.fences.values())
+            .filter_map(|id| places.get(&graph.find(*id)).copied())
+            .collect();
         problem.roots.sort_unstable();
         problem.roots.dedup();
         let solution = problem.solve()?;

@@ -175,7 +175,9 @@ fn check(class: NumericClass, instance: Instance, dice: &mut Dice, seed: u64) ->
     let graph = &instance.graph;
     let mut values: BTreeMap<Id, Tensor> = BTreeMap::new();
     for (id, ty) in &instance.leaves {
-        let tensor = dice.tensor(ty).ok_or_else(|| ProofError::Undefined { seed, detail: "a leaf has no fixed shape".to_owned() })?;
+        let tensor = dice
+            .tensor(ty)
+            .ok_or_else(|| ProofError::Undefined { seed, detail: "a leaf has no fixed shape".to_owned() })?;
         values.insert(graph.find(*id), tensor);
     }
     let classes = graph.classes();
@@ -213,9 +215,14 @@ fn check(class: NumericClass, instance: Instance, dice: &mut Dice, seed: u64) ->
 
 fn compute(node: &Node, graph: &Graph, values: &BTreeMap<Id, Tensor>) -> Option<Result<Tensor, String>> {
     let Symbol::Operator(operation) = &node.symbol else { return None };
-    let operands: Vec<Tensor> = node.children.iter().map(|id| values.get(&graph.find(*id)).cloned()).collect::<Option<_>>()?;
+    let operands: Vec<Tensor> =
+        node.children.iter().map(|id| values.get(&graph.find(*id)).cloned()).collect::<Option<_>>()?;
     let result = evaluate(&operation.operator, &operands, &operation.results, Mode::Typed);
-    Some(result.map_err(|error| error.to_string()).and_then(|list| list.into_iter().next().ok_or_else(|| "no result".to_owned())))
+    Some(
+        result
+            .map_err(|error| error.to_string())
+            .and_then(|list| list.into_iter().next().ok_or_else(|| "no result".to_owned())),
+    )
 }
 
 /// How two values differ, where they do more than a class allows.

@@ -70,19 +70,27 @@ struct Writer<'m, 'a> {
 }
 
 /// Writes what was picked into the block. `false`, with nothing changed, where something would be needed before the operation that gives it.
-pub(crate) fn write(read: &Read<'_>, picked: &Picked, function: Op<'_>, arguments: &[Value<'_>], context: &PassContext) -> Result<bool, PassError> {
+pub(crate) fn write(
+    read: &Read<'_>,
+    picked: &Picked,
+    function: Op<'_>,
+    arguments: &[Value<'_>],
+    context: &PassContext,
+) -> Result<bool, PassError> {
     if !is_ordered(read, picked) {
         return Ok(false);
     }
     let graph = &read.graph;
-    let values = arguments.iter().filter_map(|value| Some((graph.find(*read.classes.get(&key(*value))?), *value))).collect();
+    let values =
+        arguments.iter().filter_map(|value| Some((graph.find(*read.classes.get(&key(*value))?), *value))).collect();
     let mut writer = Writer { read, picked, function, values, declared: BTreeSet::new(), context };
     for (place, op) in read.ops.iter().enumerate() {
         if !read.fences.contains_key(&(place as u32)) {
             continue;
         }
         let Some(at) = Builder::before(*op) else { continue };
-        let operands: Vec<Id> = op.operands().iter().filter_map(|value| read.classes.get(&key(*value))).map(|id| graph.find(*id)).collect();
+        let operands: Vec<Id> =
+            op.operands().iter().filter_map(|value| read.classes.get(&key(*value))).map(|id| graph.find(*id)).collect();
         writer.before(at, &operands)?;
         for (index, class) in operands.iter().enumerate() {
             if let Some(value) = writer.values.get(class) {
@@ -147,7 +155,8 @@ impl<'m> Writer<'m, '_> {
             if self.values.contains_key(&class) || waiting.contains_key(&class) {
                 continue;
             }
-            let needs: BTreeSet<Id> = self.picked.needs(class).into_iter().filter(|id| !self.values.contains_key(id)).collect();
+            let needs: BTreeSet<Id> =
+                self.picked.needs(class).into_iter().filter(|id| !self.values.contains_key(id)).collect();
             for need in &needs {
                 users.entry(*need).or_default().push(class);
             }
@@ -159,8 +168,11 @@ impl<'m> Writer<'m, '_> {
             node.and_then(|node| self.graph().origin(node).sources.last().copied()).unwrap_or(0)
         };
         let places: BTreeMap<Id, u32> = waiting.keys().map(|class| (*class, place(*class))).collect();
-        let mut ready: BinaryHeap<Reverse<(u32, Id)>> =
-            waiting.iter().filter(|(_, needs)| needs.is_empty()).map(|(class, _)| Reverse((places[class], *class))).collect();
+        let mut ready: BinaryHeap<Reverse<(u32, Id)>> = waiting
+            .iter()
+            .filter(|(_, needs)| needs.is_empty())
+            .map(|(class, _)| Reverse((places[class], *class)))
+            .collect();
         while let Some(Reverse((_, class))) = ready.pop() {
             let value = self.emit(at, class)?;
             self.values.insert(class, value);
@@ -202,7 +214,8 @@ impl<'m> Writer<'m, '_> {
                     .value()?)
             }
             Symbol::Operator(operation) => {
-                let operands: Vec<_> = node.children.iter().filter_map(|child| self.values.get(child).copied()).collect();
+                let operands: Vec<_> =
+                    node.children.iter().filter_map(|child| self.values.get(child).copied()).collect();
                 let results = operation.operator.build_as(at, &operands, &operation.results)?;
                 let value = results.first().copied().ok_or_else(missing)?;
                 self.note(value, &node, location);
@@ -226,12 +239,18 @@ impl<'m> Writer<'m, '_> {
 
     fn derived(&mut self, at: Builder<'m>, class: Id, node: &Node) -> Result<Value<'m>, PassError> {
         let expression = Expression { nodes: &self.picked.known };
-        let (Some(name), Some(ty)) = (expression.name(class), self.graph().ty(class).cloned()) else { return Err(missing()) };
+        let (Some(name), Some(ty)) = (expression.name(class), self.graph().ty(class).cloned()) else {
+            return Err(missing());
+        };
         if self.declared.insert(name.clone()) {
             let before = Builder::before(self.function).ok_or_else(missing)?;
             expression.write(class, &name, &ty, before.with_location(self.location(at, node)))?;
             self.context.count("parameters computed ahead", 1);
-            self.context.remark("derived", at.location().names(), format!("parameter `@{name}`, {ty}, is computed ahead"));
+            self.context.remark(
+                "derived",
+                at.location().names(),
+                format!("parameter `@{name}`, {ty}, is computed ahead"),
+            );
         }
         let context = at.context();
         Ok(at

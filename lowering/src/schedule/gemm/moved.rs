@@ -75,16 +75,19 @@ impl Moved {
                             continue;
                         }
                         let tile = coordinate_tile(builder, &coordinates[axis], &index.layout)?;
-                        let tiles = builder.map(&[&tile], &index.layout, &[DType::I32, DType::Bool], |code, values| {
-                            let moved = code.offset(values[0], -start)?;
-                            let inside = code.compare_int(IntegerPredicate::UnsignedLess, moved, size.value(code)?)?;
-                            Ok(vec![moved, inside])
-                        })?;
+                        let tiles =
+                            builder.map(&[&tile], &index.layout, &[DType::I32, DType::Bool], |code, values| {
+                                let moved = code.offset(values[0], -start)?;
+                                let inside =
+                                    code.compare_int(IntegerPredicate::UnsignedLess, moved, size.value(code)?)?;
+                                Ok(vec![moved, inside])
+                            })?;
                         coordinates[axis] = Coordinate::Tile(tiles[0].clone());
                         mask = and_masks(builder, &mask, &tiles[1])?;
                         if axis + 1 == sizes.len() {
                             contiguity = common(contiguity, *size);
-                            contiguity = if start == 0 { contiguity } else { common(contiguity, Size::from(start as u32)) };
+                            contiguity =
+                                if start == 0 { contiguity } else { common(contiguity, Size::from(start as u32)) };
                         }
                     }
                     Index::from_coordinates(sizes, coordinates, &index.layout, contiguity)

@@ -11,19 +11,19 @@ fn dims(values: &[u64]) -> Vec<DimExpr> {
 }
 
 /// Three parts of `x · w + b` along the last dimension, each with its heads outermost, the middle one transposed.
-fn projections<'m>(at: Builder<'m>, v: &[Value<'m>], dtype: tenon_tensor::DType, [s, heads, d]: [u64; 3]) -> Vec<Value<'m>> {
-    let contract =
-        Contract { lhs: "bsk".into(), rhs: "kn".into(), result: "bsn".into(), accumulate: F32, dtype };
+fn projections<'m>(
+    at: Builder<'m>,
+    v: &[Value<'m>],
+    dtype: tenon_tensor::DType,
+    [s, heads, d]: [u64; 3],
+) -> Vec<Value<'m>> {
+    let contract = Contract { lhs: "bsk".into(), rhs: "kn".into(), result: "bsn".into(), accumulate: F32, dtype };
     let product = op(at, contract, &v[..2]);
     let sum = ew(at, Function::Add, &[product, v[2]]);
     let width = heads * d;
     (0..3)
         .map(|part| {
-            let slice = Slice {
-                starts: dims(&[0, 0, part * width]),
-                sizes: dims(&[1, s, width]),
-                steps: vec![1; 3],
-            };
+            let slice = Slice { starts: dims(&[0, 0, part * width]), sizes: dims(&[1, s, width]), steps: vec![1; 3] };
             let slice = op(at, slice, &[sum]);
             let split = op(at, Reshape { shape: dims(&[1, s, heads, d]) }, &[slice]);
             let permutation = if part == 1 { vec![0, 2, 3, 1] } else { vec![0, 2, 1, 3] };

@@ -102,8 +102,11 @@ pub(super) const TRANSPOSED_RESULT: Rule = Rule {
         let Operator::Transpose(transpose) = found.operator()? else { return None };
         let [operand] = found.operands_of()?;
         let (contract, operands) = contraction(found, operand)?;
-        let result =
-            transpose.permutation.iter().map(|dim| contract.result.chars().nth(*dim as usize)).collect::<Option<_>>()?;
+        let result = transpose
+            .permutation
+            .iter()
+            .map(|dim| contract.result.chars().nth(*dim as usize))
+            .collect::<Option<_>>()?;
         found.add(Contract { result, ..contract }, &operands)
     },
     instance: |dice| {

@@ -24,7 +24,8 @@ fn part(ty: &TensorType, axis: usize, start: u64, size: u64) -> Slice {
 
 /// The axis, start and size of a slice that cuts along one axis alone, without steps.
 fn cut(slice: &Slice, input: &TensorType) -> Option<(usize, u64, u64)> {
-    let whole = |axis: usize| slice.starts[axis].as_constant() == Some(0) && slice.sizes[axis] == input.dims[axis].extent;
+    let whole =
+        |axis: usize| slice.starts[axis].as_constant() == Some(0) && slice.sizes[axis] == input.dims[axis].extent;
     let mut cuts = (0..input.rank()).filter(|axis| !whole(*axis));
     let (axis, None) = (cuts.next()?, cuts.next()) else { return None };
     if slice.steps.iter().any(|step| *step != 1) {
@@ -63,7 +64,9 @@ pub(super) const MERGE_CONTRACTIONS: Rule = Rule {
         // Looking is free; what takes part is named once all are known.
         let mut siblings: Vec<(Id, Id)> = Vec::new();
         for (operand, class) in found.users(lhs, |view, class| match &view.operation.operator {
-            Operator::Contract(other) if *other == contract && view.operands[0] == lhs => Some((view.operands[1], class)),
+            Operator::Contract(other) if *other == contract && view.operands[0] == lhs => {
+                Some((view.operands[1], class))
+            }
             _ => None,
         }) {
             let fits = found.is_parameter(operand) && found.ty(operand).is_some_and(|ty| others(&ty) == alike);

@@ -49,7 +49,9 @@ mod tests {
     #[test]
     fn names_are_plain_and_different() {
         for (index, rule) in RULES.iter().enumerate() {
-            assert!(rule.name.split('-').all(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase())));
+            assert!(
+                rule.name.split('-').all(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase()))
+            );
             assert!(rule.about.ends_with('.'), "{}", rule.name);
             assert!(RULES[..index].iter().all(|other| other.name != rule.name), "{}", rule.name);
         }

@@ -51,8 +51,8 @@ pub(super) const TRANSPOSE_OF_TRANSPOSE: Rule = Rule {
     apply: |found| {
         let outer = permutation(found.operator())?;
         let [operand] = found.operands_of()?;
-        let (inner, input) =
-            found.find(operand, |view| Some((permutation(Some(view.operation.operator.clone()))?, view.operands[0])))?;
+        let (inner, input) = found
+            .find(operand, |view| Some((permutation(Some(view.operation.operator.clone()))?, view.operands[0])))?;
         let permutation = outer.iter().map(|dim| inner.get(*dim).map(|dim| *dim as i64)).collect::<Option<Vec<_>>>()?;
         found.add(Transpose { permutation }, &[input])
     },
@@ -221,7 +221,8 @@ pub(super) const TRANSPOSE_OF_ELEMENTWISE: Rule = Rule {
             }
             let aligned = aligned(&ty, order.len())?;
             let operand = found.reshape(operand, &aligned)?;
-            moved.push(found.add(Transpose { permutation: order.iter().map(|dim| *dim as i64).collect() }, &[operand])?);
+            moved
+                .push(found.add(Transpose { permutation: order.iter().map(|dim| *dim as i64).collect() }, &[operand])?);
         }
         keep_type(found, operator, &moved)
     },

@@ -13,7 +13,13 @@ fn folder() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/passes")
 }
 
-fn rewritten<'s>(session: &'s Session, text: &str, class: NumericClass, disable: &[&str], limit: Option<u64>) -> (Module<'s>, Report) {
+fn rewritten<'s>(
+    session: &'s Session,
+    text: &str,
+    class: NumericClass,
+    disable: &[&str],
+    limit: Option<u64>,
+) -> (Module<'s>, Report) {
     let mut module = session.parse_module(text, "graph").unwrap();
     assert!(tenon_pass_manager::check(&module).is_empty(), "{:?}", tenon_pass_manager::check(&module));
     let pass = Rewrite {
@@ -32,7 +38,10 @@ fn text(name: &str) -> String {
 
 /// Numbers that repeat for a name.
 fn random(name: &str, shape: &[usize]) -> Tensor {
-    let mut state = name.bytes().fold(0x9e37_79b9_7f4a_7c15u64, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)) | 1;
+    let mut state = name
+        .bytes()
+        .fold(0x9e37_79b9_7f4a_7c15u64, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+        | 1;
     let values: Vec<f64> = (0..shape.iter().product())
         .map(|_| {
             state ^= state << 13;
@@ -46,7 +55,9 @@ fn random(name: &str, shape: &[usize]) -> Tensor {
 
 /// What `@main` gives on random inputs and weights.
 fn run(module: &Module<'_>) -> Vec<Tensor> {
-    let shape = |ty: tenon_ir::Type<'_>| -> Vec<usize> { ty.tensor_shape().unwrap().into_iter().map(|size| size.unwrap() as usize).collect() };
+    let shape = |ty: tenon_ir::Type<'_>| -> Vec<usize> {
+        ty.tensor_shape().unwrap().into_iter().map(|size| size.unwrap() as usize).collect()
+    };
     let weights: Vec<(String, Tensor)> = module
         .body()
         .ops()
@@ -61,7 +72,11 @@ fn run(module: &Module<'_>) -> Vec<Tensor> {
     let weight = |name: &str| weights.iter().find(|(own, _)| own == name).map(|(_, tensor)| tensor.clone());
     let main = module.body().ops().into_iter().find(|op| op.is("func.func")).unwrap();
     let arguments = main.region_block(0).unwrap().arguments();
-    let inputs: Vec<_> = arguments.iter().enumerate().map(|(index, value)| random(&format!("input{index}"), &shape(value.ty()))).collect();
+    let inputs: Vec<_> = arguments
+        .iter()
+        .enumerate()
+        .map(|(index, value)| random(&format!("input{index}"), &shape(value.ty())))
+        .collect();
     for (name, tensor) in evaluate_derived(module, &weight).unwrap() {
         assert!(tensor.element_count() > 0, "{name}");
     }
@@ -69,7 +84,9 @@ fn run(module: &Module<'_>) -> Vec<Tensor> {
 }
 
 fn distance(a: &[Tensor], b: &[Tensor]) -> f64 {
-    let pairs = a.iter().zip(b).flat_map(|(a, b)| (0..a.element_count()).map(|index| (a.get_f64(index).unwrap() - b.get_f64(index).unwrap()).abs()));
+    let pairs = a.iter().zip(b).flat_map(|(a, b)| {
+        (0..a.element_count()).map(|index| (a.get_f64(index).unwrap() - b.get_f64(index).unwrap()).abs())
+    });
     pairs.fold(0.0, f64::max)
 }
 
@@ -84,7 +101,12 @@ fn golden(name: &str) {
     });
     // The same bytes in another session.
     let other = Session::new();
-    assert_eq!(rewritten(&other, &text, NumericClass::Reassociates, &[], None).0.print(PrintOptions { locations: true, generic: false }), printed);
+    assert_eq!(
+        rewritten(&other, &text, NumericClass::Reassociates, &[], None)
+            .0
+            .print(PrintOptions { locations: true, generic: false }),
+        printed
+    );
     let before = session.parse_module(&text, name).unwrap();
     let expected = run(&before);
     assert!(distance(&expected, &run(&module)) < 1e-4);
@@ -118,7 +140,8 @@ fn count(module: &Module<'_>, name: &str) -> usize {
 fn classes_and_names_exclude_rules() {
     let session = Session::new();
     let text = text("rewrite-batch-norm");
-    let elementwise = |class, disable: &[&str]| count(&rewritten(&session, &text, class, disable, None).0, "graph.elementwise");
+    let elementwise =
+        |class, disable: &[&str]| count(&rewritten(&session, &text, class, disable, None).0, "graph.elementwise");
     let all = elementwise(NumericClass::Reassociates, &[]);
     assert!(all < elementwise(NumericClass::Exact, &[]));
     assert!(all < elementwise(NumericClass::Reassociates, &["scale-into-convolution"]));
