@@ -35,6 +35,8 @@ impl Pass for GroupKernels {
             nodes.extend(own);
             groups.extend(found.into_iter().map(|group| Group {
                 members: group.members.into_iter().map(|member| before + member).collect(),
+                outputs: group.outputs.into_iter().map(|output| before + output).collect(),
+                at: before + group.at,
                 ..group
             }));
         }

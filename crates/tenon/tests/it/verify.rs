@@ -266,7 +266,7 @@ module attributes {{graph.model = "rows"}} {{
     %3 = graph.softmax %2 {{axis = 1}} : {x} -> {x} loc("third")
     %4 = graph.reshape %3 {{shape = ["batch", 256]}} : {x} -> {flat} loc("flat")
     %5 = graph.softmax %4 {{axis = {mixes}}} : {flat} -> {flat} loc("fourth")
-    %6 = graph.slice %5 {{sizes = ["batch", 32], starts = [0, 3], steps = [1, 2]}} : {flat} -> {last} loc("cut")
+    %6 = graph.slice %5 {{sizes = ["batch", 32], starts = [0, 3], steps = array<i64: 1, 2>}} : {flat} -> {last} loc("cut")
     %7 = graph.constant dense<2.0> : tensor<8xf32> -> tensor<8xf32>
     return %6, %7 : {last}, tensor<8xf32>
   }}
