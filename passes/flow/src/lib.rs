@@ -7,14 +7,15 @@
 //! By `compile.control_flow.policy`: `kernel` makes every branch a selection and refuses what cannot be one; `graph` and `host` make every
 //! operation a conditional step of the launch plan, decided by the device or, with `host_dispatch = "allow"`, by the host; without a policy,
 //! branches that compute little become selections, and the device decides the rest. `inline_if_depth` bounds how many selections are made
-//! within one another. Where a size is computed inside a branch or loop, the launch plan cannot know it: refused.
+//! within one another; by `semantic.control_flow.unroll` a round of a loop runs its body several times. Where a size is computed inside a branch or loop, the launch plan cannot know it: refused.
 
 mod branch;
 mod emit;
 mod repeat;
 mod scan;
+mod unroll;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tenon_flow_dialect::{Flow, Placement, Schedule, depth, is_control_flow};
 use tenon_graph_dialect::OperatorKind;
@@ -86,6 +87,7 @@ impl Pass for PlaceControlFlow {
             return Err(Refusal::new("E0411", message, help).at(*op).into());
         }
         let flows: Vec<Op<'_>> = ops.into_iter().filter(|op| is_control_flow(*op)).collect();
+        self.unrolled_loops_exist(&flows)?;
         if flows.is_empty() {
             return Ok(());
         }
@@ -113,10 +115,30 @@ impl Pass for PlaceControlFlow {
 }
 
 impl PlaceControlFlow {
+    /// Refuses a recipe that unrolls what is no loop any more.
+    fn unrolled_loops_exist(&self, flows: &[Op<'_>]) -> Result<(), PassError> {
+        let loops = flows.iter().filter(|op| !op.is("flow.if"));
+        let names: HashSet<String> = loops.flat_map(|op| op.location().names()).collect();
+        let Some(name) = self.recipe.control_flow.unroll.keys().find(|name| !names.contains(*name)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "`semantic.control_flow.unroll.{name}`: no node of this name is a loop whose iterations are counted while the model runs"
+        );
+        let help = "remove it, or correct the name; loops of known length are written out entirely";
+        Err(Refusal::new("E0234", message, help).into())
+    }
+
+    /// How often the recipe unrolls a loop.
+    fn unroll_count(&self, nodes: &[String]) -> u64 {
+        let counts = &self.recipe.control_flow.unroll;
+        nodes.iter().find_map(|node| counts.get(node)).copied().unwrap_or(1)
+    }
+
     fn place(&self, op: Op<'_>, selected: &mut HashMap<usize, u64>) -> Result<Placement, PassError> {
         let clauses = &self.recipe.control_flow;
         let policy = clauses.policy;
-        let around = depth(op);
+        let (around, nodes) = (depth(op), op.location().names());
         let mut flow = Flow::read(op).transpose()?;
         let in_plan = policy != Some(ControlFlowPolicy::Kernel);
         if let Some(Flow::Scan(scan)) = &flow
@@ -174,7 +196,11 @@ impl PlaceControlFlow {
                 "write `policy = \"graph\"`, or export the model with a fixed number of iterations, which are written out",
             ),
             Some(Flow::Loop(repeat)) => {
-                repeat::normalise(&repeat, schedule)?;
+                let repeat = repeat::normalise(&repeat, schedule)?;
+                let times = self.unroll_count(&nodes);
+                if times > 1 {
+                    unroll::unroll(repeat, times, schedule)?;
+                }
                 Ok(step)
             }
             Some(Flow::Scan(_)) | None => refuse(format!("`{}` has no placement", op.name()), "write a loop"),

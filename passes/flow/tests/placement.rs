@@ -86,6 +86,39 @@ fn scans_become_loops() {
     assert!(module.op().walk().iter().all(|op| !op.is("flow.scan")));
 }
 
+/// Unrolled once, twice and four times: the same values, with the body as often in the text.
+#[test]
+fn unrolled_loops_give_the_same() {
+    let session = Session::new();
+    let (_, text) = source();
+    let unrolled = |name: &str, times: u64| {
+        let mut recipe = Recipe::default();
+        recipe.control_flow.unroll.insert(name.to_owned(), times);
+        let mut module = session.parse_module(&text, "place").unwrap();
+        let result = Runner::new(Options::default(), &[]).unwrap().run_pass(&PlaceControlFlow { recipe }, &mut module);
+        result.map(|()| module)
+    };
+    for (count, x) in [(4, [3.0f32, 2.0, 1.0]), (3, [9.0, 9.0, 9.0]), (0, [1.0, 1.0, 1.0]), (4, [1.0, 0.0, 2.0])] {
+        let inputs = [Tensor::from_i64(Vec::new(), &[count]).unwrap(), Tensor::from_f32(vec![3], &x).unwrap()];
+        let run = |module: &Module<'_>| run_function(module, "main", &inputs, &|_| None, Mode::Typed).unwrap();
+        let expected = run(&session.parse_module(&text, "place").unwrap());
+        for times in [1, 2, 4] {
+            let module = unrolled("repeat", times).unwrap();
+            assert_eq!(run(&module), expected, "{times} times, {count} {x:?}");
+            let text = module.print(PrintOptions::default());
+            assert_eq!(text.matches("graph.elementwise negate").count() as u64, times, "{text}");
+        }
+    }
+    // Four elements are kept at most, which three rounds of three iterations would exceed unseen.
+    let error = unrolled("repeat", 3).err().unwrap();
+    assert_eq!((error.code(), error.nodes()), ("E0411", ["repeat".to_owned()].as_slice()), "{error}");
+    for name in ["heavy", "nothing"] {
+        let error = unrolled(name, 2).err().unwrap();
+        assert_eq!(error.code(), "E0234");
+        assert!(error.to_string().contains(&format!("`semantic.control_flow.unroll.{name}`")), "{error}");
+    }
+}
+
 #[test]
 fn what_has_no_placement_is_refused_by_node() {
     let session = Session::new();

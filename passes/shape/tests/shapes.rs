@@ -196,3 +196,67 @@ fn a_computed_extent_is_bounded_by_the_recipe() {
     run(&Bucket { point: vec![("range_0_most".into(), 100)] }, &mut module).unwrap();
     assert_eq!(Entry::of(&module).unwrap().outputs[0].ty.to_string(), "i64[range_0≤100]");
 }
+
+/// A branch, a loop and a scan whose values have a free dimension.
+const FLOW: &str = r#"module {
+  func.func @main(%x: tensor<?x3xf32, {dims = ["n", 3]}> {graph.name = "x"}, %c: tensor<i1> {graph.name = "c"}, %k: tensor<i64> {graph.name = "k"})
+      -> (tensor<?x3xf32, {dims = ["n", 3]}>, tensor<?x3xf32, {dims = ["n", 3]}>, tensor<2x?x3xf32, {dims = [2, "n", 3]}>, tensor<3x?xf32, {dims = [3, "n"]}>) {
+    %a = flow.if %c : tensor<i1> -> (tensor<?x3xf32, {dims = ["n", 3]}>) {
+      %0 = graph.elementwise add(%x, %x) : (tensor<?x3xf32, {dims = ["n", 3]}>, tensor<?x3xf32, {dims = ["n", 3]}>) -> tensor<?x3xf32, {dims = ["n", 3]}>
+      flow.yield %0 : tensor<?x3xf32, {dims = ["n", 3]}>
+    } else {
+      flow.yield %x : tensor<?x3xf32, {dims = ["n", 3]}>
+    }
+    %l, %all = flow.loop count(%k : tensor<i64>) carry(%a : tensor<?x3xf32, {dims = ["n", 3]}>)
+        -> (tensor<?x3xf32, {dims = ["n", 3]}>, tensor<2x?x3xf32, {dims = [2, "n", 3]}>) {
+    ^bb0(%i: tensor<i64>, %v: tensor<?x3xf32, {dims = ["n", 3]}>):
+      %0 = graph.elementwise add(%v, %a) : (tensor<?x3xf32, {dims = ["n", 3]}>, tensor<?x3xf32, {dims = ["n", 3]}>) -> tensor<?x3xf32, {dims = ["n", 3]}>
+      flow.yield %0, %v : tensor<?x3xf32, {dims = ["n", 3]}>, tensor<?x3xf32, {dims = ["n", 3]}>
+    }
+    %s = flow.scan over(%l : tensor<?x3xf32, {dims = ["n", 3]}>) -> (tensor<3x?xf32, {dims = [3, "n"]}>)
+        attributes {input_axes = array<i64: 1>, input_directions = array<i64: 0>, output_axes = array<i64: 0>, output_directions = array<i64: 0>} {
+    ^bb0(%column: tensor<?xf32, {dims = ["n"]}>):
+      %0 = graph.elementwise negate(%column) : (tensor<?xf32, {dims = ["n"]}>) -> tensor<?xf32, {dims = ["n"]}>
+      flow.yield %0 : tensor<?xf32, {dims = ["n"]}>
+    }
+    return %a, %l, %all, %s : tensor<?x3xf32, {dims = ["n", 3]}>, tensor<?x3xf32, {dims = ["n", 3]}>, tensor<2x?x3xf32, {dims = [2, "n", 3]}>, tensor<3x?xf32, {dims = [3, "n"]}>
+  }
+}"#;
+
+#[test]
+fn sizes_go_through_branches_and_loops() {
+    let session = Session::new();
+    for (between, size) in [("reject", "5"), ("pad", "n≤5")] {
+        let mut module = session.parse_module(FLOW, "test").unwrap();
+        let text = format!("[semantic.dims]\nn = {{ allowed = [5], between = '{between}' }}");
+        run(&Contract { recipe: recipe(&text) }, &mut module).unwrap();
+        run(&Bucket { point: vec![("n".into(), 5)] }, &mut module).unwrap();
+        assert_eq!(Property::StaticShapes.missing(&module), None);
+        assert!(tenon_pass_manager::check(&module).is_empty(), "{:?}", tenon_pass_manager::check(&module));
+        let outputs = Entry::of(&module).unwrap().outputs;
+        let types: Vec<String> = outputs.iter().map(|port| port.ty.to_string()).collect();
+        let expected = ["f32[N, 3]", "f32[N, 3]", "f32[2, N, 3]", "f32[3, N]"].map(|ty| ty.replace('N', size));
+        assert_eq!(types, expected);
+    }
+}
+
+#[test]
+fn sizes_outside_what_the_model_says_are_refused() {
+    let with = |attribute: &str| FLOW.replace("module {", &format!("module attributes {{{attribute}}} {{"));
+    for (attribute, allowed, code) in [
+        ("graph.ranges = {n = array<i64: 2, 8>}", 9, "E0184"),
+        ("graph.ranges = {n = array<i64: 2>}", 1, "E0184"),
+        ("graph.checks = [\"n < 8\"]", 8, "E0185"),
+        ("graph.checks = [\"2*n == 12\"]", 5, "E0185"),
+    ] {
+        for (size, fits) in [(allowed, false), (6, true)] {
+            let session = Session::new();
+            let mut module = session.parse_module(&with(attribute), "test").unwrap();
+            let text = format!("[semantic.dims]\nn = {{ allowed = [{size}] }}");
+            let result = run(&Contract { recipe: recipe(&text) }, &mut module)
+                .and_then(|()| run(&Bucket { point: vec![("n".into(), size)] }, &mut module));
+            assert_eq!(result.as_ref().map_err(PassError::code), if fits { Ok(&()) } else { Err(code) }, "{attribute}");
+            assert!(fits || result.unwrap_err().help().is_some());
+        }
+    }
+}

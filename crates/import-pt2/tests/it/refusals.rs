@@ -114,6 +114,7 @@ fn faults_of_the_archive() {
     let mut encrypted = sound.clone();
     encrypted[directory + 8] = 1;
     refused(encrypted, "E0162");
+    assert_eq!(Program::load("no/such/archive.pt2").err().unwrap().code(), "E0160");
     refused(zip(&[("m/version", b"3")]), "E0163");
     refused(zip(&[("m/archive_format", b"pt2")]), "E0163");
     refused(zip(&[("m/archive_format", b"pt2"), ("n/byteorder", b"little")]), "E0163");

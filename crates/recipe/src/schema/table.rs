@@ -20,7 +20,6 @@ const fn refused(word: &'static str, reason: &'static str) -> Word {
 }
 
 /// What is not there yet.
-const NO_UNROLL: &str = "loops whose iterations are counted while they run are not unrolled";
 const NO_EXTERNAL: &str = "there are no external kernels";
 const NO_CUSTOM: &str = "there are no custom operators";
 const NO_METRICS: &str = "metrics do not come back into the graph yet";
@@ -121,8 +120,8 @@ const SEMANTIC_CONTROL_FLOW: &[Key] = &[
     key(
         "unroll",
         Named(&Integer(1, 65536)),
-        Refused(NO_UNROLL),
-        "How often a loop is unrolled, by the name of its node.",
+        Enforced,
+        "How often a round of a loop runs its body, by the name of its node; for loops whose iterations are counted while the model runs.",
     ),
 ];
 

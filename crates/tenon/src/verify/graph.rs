@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use tenon_graph_dialect::{Operator, TensorType};
+use tenon_graph_dialect::operators::SetDimensionSize;
+use tenon_graph_dialect::{Operator, OperatorKind, TensorType};
 use tenon_ir::{Module, Op};
 use tenon_shape_passes::ShapeSpace;
 
@@ -33,6 +34,10 @@ pub fn check_graph(module: &Module<'_>) -> Result<(GraphCheck, Vec<Diagnostic>),
     let bound: BTreeSet<&str> = space.axes().iter().map(|axis| axis.name.as_str()).collect();
     let mut check =
         GraphCheck { operators: 0, dimensions: bound.iter().map(ToString::to_string).collect(), control_flow_depth: 0 };
+    // Extents that the program computes bind their names themselves.
+    let cuts = module.op().walk().into_iter().filter(|op| op.is(SetDimensionSize::NAME));
+    let computed: BTreeSet<String> =
+        cuts.filter_map(|op| Some(SetDimensionSize::read(op).ok()?.extent.to_string())).collect();
     let mut unbound: BTreeSet<String> = BTreeSet::new();
     for attribute in ["graph.numerics", "graph.recipe", "graph.model"] {
         if module.op().attribute(attribute).is_none() && attribute != "graph.model" {
@@ -52,7 +57,7 @@ pub fn check_graph(module: &Module<'_>) -> Result<(GraphCheck, Vec<Diagnostic>),
         for value in op.results() {
             let Ok(ty) = TensorType::read(value.ty()) else { continue };
             for symbol in ty.dims.iter().flat_map(|dim| dim.extent.symbols()) {
-                if !bound.contains(symbol.as_str()) && unbound.insert(symbol.clone()) {
+                if !bound.contains(symbol.as_str()) && !computed.contains(&symbol) && unbound.insert(symbol.clone()) {
                     let message = format!("no clause of the recipe binds the dimension `{symbol}` of a value {ty}");
                     let help = format!(
                         "add `{} = {{ allowed = [1] }}` to `[semantic.dims]`",

@@ -154,6 +154,36 @@ fn the_table_marks_control_flow() {
     assert!(line.contains("if_y") && line.contains("placement kernel"), "{line}");
 }
 
+/// A bundle with branches, loops and sizes that the program computes is what the reference interpreter makes of its graph.
+#[test]
+fn bundles_with_control_flow_verify() {
+    for case in ["loop_outputs", "branch_with_loop"] {
+        let folder = tempfile::tempdir().unwrap();
+        let recipe = policy(&folder, "policy = \"graph\"");
+        let out = file(&folder, "out");
+        std::fs::create_dir(&out).unwrap();
+        tenon(&["build", &model(case), "--recipe", &recipe, "-o", &out]).done();
+        let bundle = format!("{out}/{}", names_in(Path::new(&out))[0]);
+        tenon(&["verify", &bundle, "--numerics"]).done();
+    }
+}
+
+/// Each unrolled iteration is a body of launches more, under the condition that the one before left.
+#[test]
+fn loops_are_unrolled_by_the_recipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let unrolled = |times: u64| recipe(&folder, &format!("[semantic.control_flow]\nunroll = {{ loop_y = {times} }}\n"));
+    for count in [0.0, 1.0, 4.0, 5.0] {
+        let x = [count, -1.0, 0.25];
+        // v becomes v / 2 + x, count times.
+        let expected = x.map(|x| (0..count as u32).fold(x, |v, _| v / 2.0 + x));
+        assert_eq!(y_of(&folder, &model("loop_count"), &unrolled(3), &floats(&[3], &x)), expected);
+    }
+    assert_eq!([1, 3].map(|times| summary(&model("loop_count"), &unrolled(times)).1), [1, 3]);
+    let outcome = tenon(&["lower", &model("if_small"), "--stage", "flow", "--recipe", &unrolled(2)]);
+    assert!(outcome.refused("E0234").contains("loop_y"), "{}", outcome.stderr);
+}
+
 /// A loop of unknown length whose outputs are kept: nothing but the recipe bounds them.
 #[test]
 fn the_recipe_bounds_a_loop() {
