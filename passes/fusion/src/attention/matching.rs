@@ -181,7 +181,6 @@ fn stripped<'m>(mut operand: Operand<'m>, factor: &mut f64, ops: &mut Vec<Op<'m>
                 let Some(input) = op.operand(0) else { break };
                 let order = operand.order.iter().map(|dim| transpose.permutation[*dim] as usize).collect();
                 operand = Operand { value: input, order };
-                ops.push(op);
             }
             Operator::Elementwise(elementwise) => {
                 let Some((input, own)) = scaled(op, &elementwise) else { break };
@@ -200,7 +199,7 @@ pub(super) fn find<'m>(last: Op<'m>, product: &Contract) -> Option<Found<'m>> {
     let [left, right] = <[Value<'m>; 2]>::try_from(last.operands()).ok()?;
     let sides = [(left, &product.lhs, right, &product.rhs), (right, &product.rhs, left, &product.lhs)];
     sides.into_iter().find_map(|(weights, labels, values, value_labels)| {
-        let (softmax, over) = softmax(weights)?;
+        let (softmax, mut ops) = softmax(weights)?;
         let labels: Vec<char> = labels.chars().collect();
         let [batch @ .., query, key] = labels.as_slice() else { return None };
         if product.summed() != [*key] || batch.len() > 2 || value_labels.contains(*query) {
@@ -223,9 +222,9 @@ pub(super) fn find<'m>(last: Op<'m>, product: &Contract) -> Option<Found<'m>> {
         let q = Operand { value: q, order: order(q_labels, &[own_batch, &[*query, depth]].concat())? };
         let k = Operand { value: k, order: order(k_labels, &[own_batch, &[*key, depth]].concat())? };
         let mut scale = scores.factor;
-        let mut ops = Vec::new();
+        ops.extend(&scores.ops);
         let (q, k) = (stripped(q, &mut scale, &mut ops), stripped(k, &mut scale, &mut ops));
-        ops.extend(scores.ops.iter().chain(&over).chain([&last]));
+        ops.push(last);
         let dtype = ty(q.value)?.dtype;
         let alike = [k.value, v.value, last.result(0)?].into_iter().all(|value| ty(value).is_some_and(|ty| ty.dtype == dtype));
         if !alike || scores.masks.len() > 2 {
