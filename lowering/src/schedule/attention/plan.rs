@@ -177,7 +177,7 @@ impl AttentionPlan {
                 let least = Fragments::of(first).map_or(16, |fragments| fragments.tile()[2]).max(16);
                 (chunks(problem.depth, &[64, 32, least]), chunks(problem.width, &[64, 32, 16]))
             }
-            None => (chunks(problem.depth, &[16]), chunks(problem.width, &[64, 32, 16, 8])),
+            None => (chunks(problem.depth, &[16]), chunks(problem.width, &[32, 16, 8])),
         };
         let dtype = problem.dtype;
         let reading = |source: &Source, positions: (Size, u32), depth: (u32, u32)| {
