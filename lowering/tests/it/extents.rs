@@ -380,8 +380,11 @@ fn attention() {
     for dtype in [F16, F32] {
         let tolerance = if dtype == F16 { 2e-3 } else { 5e-6 };
         for causal in [None, Some(Causal::Start), Some(Causal::End)] {
-            let inputs =
-                [named(dtype, &["b", "2", "s", "16"]), named(dtype, &["b", "2", "t", "16"]), named(dtype, &["b", "2", "t", "16"])];
+            let inputs = [
+                named(dtype, &["b", "2", "s", "16"]),
+                named(dtype, &["b", "2", "t", "16"]),
+                named(dtype, &["b", "2", "t", "16"]),
+            ];
             check("attention", &inputs, tolerance, SMALL, &|at, v, _| {
                 vec![op(at, Attention { scale: 0.25, softcap: None, causal }, v)]
             });

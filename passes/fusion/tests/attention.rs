@@ -97,7 +97,8 @@ fn an_implementation_that_is_named_has_no_fallback() {
     let mut recipe = Recipe::default();
     recipe.compile.attention = AttentionImplementation::Flash;
     let mut module = session.parse_module(&text(), "attention").unwrap();
-    let error = Runner::new(Options::default(), &[]).unwrap().run_pass(&FuseAttention { recipe }, &mut module).unwrap_err();
+    let error =
+        Runner::new(Options::default(), &[]).unwrap().run_pass(&FuseAttention { recipe }, &mut module).unwrap_err();
     assert_eq!(error.code(), "E0229");
     assert!(error.to_string().contains("f64") && error.to_string().contains("Attention"), "{error}");
 }

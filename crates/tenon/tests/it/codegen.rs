@@ -169,7 +169,11 @@ fn benchmark_kernels_without_a_model() {
         assert!(product["loop_sass"].as_f64().unwrap() / mma as f64 <= 2.0, "{product}");
     }
     let text = tenon(&["codegen", "--target", "sm_80"]);
-    assert!(text.done().contains("not there: matmul_tf32") && text.stdout.contains("published, 128x128x32"), "{}", text.stdout);
+    assert!(
+        text.done().contains("not there: matmul_tf32") && text.stdout.contains("published, 128x128x32"),
+        "{}",
+        text.stdout
+    );
 }
 
 #[test]

@@ -113,7 +113,11 @@ impl AttentionPlan {
         }
         // What lies together in q and k along a row of the product, and in v along a column of it.
         let order = |source: &Source| {
-            if source.strides[3] != 1 && source.strides[2] == 1 { (Order::Column, Order::Row) } else { (Order::Row, Order::Column) }
+            if source.strides[3] != 1 && source.strides[2] == 1 {
+                (Order::Column, Order::Row)
+            } else {
+                (Order::Row, Order::Column)
+            }
         };
         let with_keys = [order(&problem.q).0, order(&problem.k).1];
         let with_values = [Order::Row, order(&problem.v).0];
@@ -260,7 +264,8 @@ impl AttentionPlan {
     pub(in crate::schedule) fn shape(&self, body: &Body) -> Result<KernelShape, LoweringError> {
         let tiles = parts(self.problem.queries, self.tile_queries, body)?;
         let heads = parts(self.problem.batch * self.problem.heads, 1, body)?;
-        let blocks = tiles.mul(&heads).ok_or_else(|| body.error("the number of blocks is too complex an expression"))?;
+        let blocks =
+            tiles.mul(&heads).ok_or_else(|| body.error("the number of blocks is too complex an expression"))?;
         Ok(KernelShape::line(self.warps, blocks))
     }
 
@@ -295,7 +300,8 @@ impl Chunk {
         let global = TileLayout::contiguous(&shape, &order, reading.contiguity, warps)?;
         // CUDA cores read rows of A and columns of B side by side, so those lie together.
         let shared_order = if by_matrix { order } else { [1 - k_dim, k_dim] };
-        let read = if by_matrix && ldmatrix { SharedAccess::matrix(&fragment) } else { SharedAccess::vector(&fragment) };
+        let read =
+            if by_matrix && ldmatrix { SharedAccess::matrix(&fragment) } else { SharedAccess::vector(&fragment) };
         let shared =
             SharedLayout::choose_swizzle(&shape, &shared_order, bytes, &[SharedAccess::vector(&global), read])?.layout;
         Ok(Chunk { global, contiguity: reading.contiguity, shared, fragment })

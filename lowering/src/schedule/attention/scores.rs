@@ -106,8 +106,8 @@ impl<'m> Softmax<'_, '_, 'm> {
         }
         let exists = visible.clone();
         if edge && let Some(offset) = self.reach(builder.scalar())? {
-            let last = builder
-                .map1(&[&rows], &rows.ty.layout, DType::I32, |code, values| Ok(code.add(values[0], offset)?))?;
+            let last =
+                builder.map1(&[&rows], &rows.ty.layout, DType::I32, |code, values| Ok(code.add(values[0], offset)?))?;
             let (last, columns) = (builder.spread(&last, 0, layout)?, builder.spread(&columns, 1, layout)?);
             let reached = builder.map1(&[&columns, &last], layout, DType::Bool, |code, values| {
                 Ok(code.compare_int(IntegerPredicate::SignedLessEqual, values[0], values[1])?)
@@ -231,8 +231,8 @@ impl<'m> Softmax<'_, '_, 'm> {
                 })
             },
         )?;
-        let [new, shift, decay] = <[Tile<'m>; 3]>::try_from(lines)
-            .map_err(|_| LoweringError::unsupported("hw.map", "not three results"))?;
+        let [new, shift, decay] =
+            <[Tile<'m>; 3]>::try_from(lines).map_err(|_| LoweringError::unsupported("hw.map", "not three results"))?;
         let shift = builder.spread(&shift, 0, layout)?;
         let weights = map(builder, &[&scores, &shift], DType::F32, |code, values| {
             Ok(match exponential {

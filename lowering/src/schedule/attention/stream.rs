@@ -32,7 +32,12 @@ pub(super) struct Stream<'p, 'm> {
 
 impl<'m> Stream<'_, 'm> {
     /// Starts to copy the tile from position `start` on to the slots from `slot` on; zeros where there is nothing.
-    pub(super) fn copy(&self, builder: TileBuilder<'m>, start: Value<'m>, slot: Value<'m>) -> Result<(), LoweringError> {
+    pub(super) fn copy(
+        &self,
+        builder: TileBuilder<'m>,
+        start: Value<'m>,
+        slot: Value<'m>,
+    ) -> Result<(), LoweringError> {
         let layout = &self.chunk.global;
         let code = builder.scalar();
         let position = line(builder, layout, self.positions_dim, start)?;
@@ -58,9 +63,8 @@ impl<'m> Stream<'_, 'm> {
                 mask = and_masks(builder, &mask, &builder.spread(&inside, along, layout)?)?;
             }
             let stride = self.source.strides[3];
-            let near = builder.map1(&[&element], &element.ty.layout, DType::I32, |code, values| {
-                Ok(stride.scale(code, values[0])?)
-            })?;
+            let near = builder
+                .map1(&[&element], &element.ty.layout, DType::I32, |code, values| Ok(stride.scale(code, values[0])?))?;
             let near = builder.spread(&near, along, layout)?;
             let offsets: Tile<'m> =
                 builder.map1(&[&far, &near], layout, DType::I32, |code, values| Ok(code.add(values[0], values[1])?))?;
@@ -71,7 +75,12 @@ impl<'m> Stream<'_, 'm> {
     }
 
     /// A chunk of a tile as the multipliers take it.
-    pub(super) fn fragment(&self, builder: TileBuilder<'m>, slot: Value<'m>, chunk: u32) -> Result<Tile<'m>, LoweringError> {
+    pub(super) fn fragment(
+        &self,
+        builder: TileBuilder<'m>,
+        slot: Value<'m>,
+        chunk: u32,
+    ) -> Result<Tile<'m>, LoweringError> {
         let slot = builder.scalar().offset(slot, chunk as i32)?;
         Ok(builder.local_load(&self.shared, slot, &self.chunk.fragment)?)
     }

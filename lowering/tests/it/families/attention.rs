@@ -1,7 +1,7 @@
 //! Attention in one launch: masks, groups, tails, widths and element types.
 
-use tenon_graph_dialect::operators::{Attention, Causal, Function, Transpose};
 use tenon_graph_dialect::TensorType;
+use tenon_graph_dialect::operators::{Attention, Causal, Function, Transpose};
 use tenon_tensor::{DType, Tensor};
 
 use super::types;
@@ -131,9 +131,7 @@ fn large_scores() {
             Tensor::from_f64s(dtype, shape.to_vec(), &values).unwrap()
         };
         let inputs = [ramp(&[1, 1, 20, 16], 0.5), ramp(&[1, 1, 200, 16], 0.25), random(&t(dtype, &[1, 1, 200, 16]), 3)];
-        check_on(case("attention", &types(&inputs), tolerance(dtype)), &inputs, &|at, v| {
-            vec![op(at, plain(0.25), v)]
-        });
+        check_on(case("attention", &types(&inputs), tolerance(dtype)), &inputs, &|at, v| vec![op(at, plain(0.25), v)]);
     }
 }
 
@@ -176,7 +174,8 @@ fn every_target() {
 fn products_are_by_matrix_instructions() {
     let inputs = operands(F16, [1, 1, 1, 128, 128, 64, 64]);
     let values: Vec<_> = inputs.iter().enumerate().map(|(index, ty)| random(ty, index as u64 + 1)).collect();
-    let ptx = check_for("sm_80", case("attention", &inputs, tolerance(F16)), &values, &|at, v| vec![op(at, plain(0.125), v)]);
+    let ptx =
+        check_for("sm_80", case("attention", &inputs, tolerance(F16)), &values, &|at, v| vec![op(at, plain(0.125), v)]);
     for wanted in ["mma.sync.aligned.m16n8k16", "ldmatrix", "cp.async.cg", "ex2.approx.ftz.f32"] {
         assert!(ptx.contains(wanted), "{wanted}\n{ptx}");
     }

@@ -28,7 +28,11 @@ pub(super) fn takes(types: &[TensorType]) -> bool {
         count.is_some_and(|count| count < 1 << 31)
     };
     let mask_fits = types.get(3).is_none_or(|mask| {
-        let alike = scores.iter().rev().zip(mask.dims.iter().rev()).all(|(score, dim)| dim.is_one() || dim.extent == score.extent);
+        let alike = scores
+            .iter()
+            .rev()
+            .zip(mask.dims.iter().rev())
+            .all(|(score, dim)| dim.is_one() || dim.extent == score.extent);
         alike && fits(&scores)
     });
     matches!(q.dtype, DType::F16 | DType::BF16 | DType::F32)

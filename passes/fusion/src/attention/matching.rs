@@ -4,7 +4,9 @@
 //! over the keys; the second product sums over them. Operands may lie in any order, be scaled before or after the product, and stand behind conversions
 //! between floats. Nothing is matched whose scores or weights are read elsewhere.
 
-use tenon_graph_dialect::operators::{Attention, Cast, Constant, Contract, Elementwise, Function, Reshape, Softmax, Transpose};
+use tenon_graph_dialect::operators::{
+    Attention, Cast, Constant, Contract, Elementwise, Function, Reshape, Softmax, Transpose,
+};
 use tenon_graph_dialect::{Dim, DimExpr, Operator, SemanticError, TensorType};
 use tenon_ir::{Builder, Op, Value};
 use tenon_tensor::{DType, Tensor};
@@ -226,13 +228,13 @@ pub(super) fn find<'m>(last: Op<'m>, product: &Contract) -> Option<Found<'m>> {
         let (q, k) = (stripped(q, &mut scale, &mut ops), stripped(k, &mut scale, &mut ops));
         ops.push(last);
         let dtype = ty(q.value)?.dtype;
-        let alike = [k.value, v.value, last.result(0)?].into_iter().all(|value| ty(value).is_some_and(|ty| ty.dtype == dtype));
+        let alike =
+            [k.value, v.value, last.result(0)?].into_iter().all(|value| ty(value).is_some_and(|ty| ty.dtype == dtype));
         if !alike || scores.masks.len() > 2 {
             return None;
         }
         let masks = scores.masks.clone();
-        let mut found =
-            Found { ops, types: Vec::new(), scale, q, k, v, masks, result, batch: batch.len() };
+        let mut found = Found { ops, types: Vec::new(), scale, q, k, v, masks, result, batch: batch.len() };
         found.types = found.read_types()?;
         let attention = found.attention();
         attention_fits(&attention, &found.types).then_some(found)
@@ -298,7 +300,8 @@ impl<'m> Found<'m> {
     /// Builds the attention before its last product, and what reads that reads it.
     pub(super) fn replace(&self, last: Op<'m>) -> Result<Op<'m>, SemanticError> {
         let at = Builder::before(last).expect("a product is in a block");
-        let at = at.with_location(last.context().fused_location(&self.ops.iter().map(|op| op.location()).collect::<Vec<_>>()));
+        let at = at
+            .with_location(last.context().fused_location(&self.ops.iter().map(|op| op.location()).collect::<Vec<_>>()));
         let emit = |operator: Operator, operands: &[Value<'m>]| -> Result<Value<'m>, SemanticError> {
             Ok(operator.build(at, operands)?[0])
         };

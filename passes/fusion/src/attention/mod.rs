@@ -51,7 +51,11 @@ impl Pass for FuseAttention {
                 let attention = match Operator::read(op).transpose()? {
                     Some(Operator::Attention(_)) => Some(op),
                     Some(Operator::Contract(product)) => match matching::find(op, &product) {
-                        Some(found) if may_join(&found.ops) && kernel::takes(&found.types) && context.rewrite("attentions found") => {
+                        Some(found)
+                            if may_join(&found.ops)
+                                && kernel::takes(&found.types)
+                                && context.rewrite("attentions found") =>
+                        {
                             Some(found.replace(op)?)
                         }
                         _ => None,
@@ -63,7 +67,8 @@ impl Pass for FuseAttention {
                     kernel::build(attention, index, context)?;
                     index += 1;
                 } else if self.recipe.compile.attention == AttentionImplementation::Flash {
-                    let types = kernel::types(attention)?.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                    let types =
+                        kernel::types(attention)?.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                     let message = format!(
                         "attention over {types} is not one for `flash`, which takes f16, bf16 and f32, heads of at most {}, masks \
                          with the sizes of the scores or 1, and tensors below 2^31 elements",
