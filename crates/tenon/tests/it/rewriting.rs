@@ -20,9 +20,8 @@ fn projections_that_share_an_operand_are_one_launch() {
     let (unmoved, none) = summary(model, &["--disable", "rewrite-graph"]);
     assert!(rules.iter().any(|rule| rule == "merge-contractions"), "{rules:?}");
     assert!(!others.iter().any(|rule| rule == "merge-contractions") && none.is_empty(), "{others:?} {none:?}");
-    // Projections, scores, softmax, context, projection; three projections instead of one; without rules each transpose beside.
-    assert_eq!((launches, without), (5, 7));
-    assert!(unmoved > without, "{unmoved}");
+    // Projections, scores, softmax, context, projection; and three projections instead of one. Transposes are written by the products before them.
+    assert_eq!((launches, without, unmoved), (5, 7, 7));
 }
 
 #[test]
