@@ -14,6 +14,11 @@ fn summary(model: &str, arguments: &[&str]) -> (u64, Vec<String>) {
 
 #[test]
 fn projections_that_share_an_operand_are_one_launch() {
+    let folder = tempfile::tempdir().unwrap();
+    // Attention as products and a softmax, whose operands rules move.
+    let unfused = "recipe = 1\n[compile.attention]\nimplementation = \"unfused\"\n";
+    let unfused = write(&folder, "unfused.toml", unfused);
+    let summary = |model: &str, more: &[&str]| summary(model, &[&["--recipe", unfused.as_str()], more].concat());
     let model = "passes/rewrite-attention.mlir";
     let (launches, rules) = summary(model, &[]);
     let (without, others) = summary(model, &["--disable", "merge-contractions"]);
