@@ -67,8 +67,3 @@ fn maps() {
 fn families() {
     golden("group-families");
 }
-
-#[test]
-fn movement_and_what_is_computed_again() {
-    golden("group-movement");
-}
