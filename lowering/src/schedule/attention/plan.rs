@@ -18,6 +18,8 @@ use crate::schedule::{KernelShape, parts};
 pub(crate) const MOST_DEPTH: u32 = 256;
 /// Tiles of keys and values that are in shared memory: one is read while the next is on its way.
 pub(super) const SLOTS: u32 = 2;
+/// Architectures whose code of a tile takes more registers.
+const TIGHT: [&str; 2] = ["sm_70", "sm_120a"];
 /// Deepest head whose queries stay in registers.
 const HELD_DEPTH: u32 = 128;
 
@@ -130,7 +132,7 @@ impl AttentionPlan {
         };
         let mut problem = Some(problem);
         let limit = u64::from(target.architecture.limits.shared_memory_per_block);
-        for tiles in Self::candidates(problem.as_ref(), instructions.is_some()) {
+        for tiles in Self::candidates(problem.as_ref(), instructions.is_some(), target) {
             let Some(own) = problem.take() else { break };
             let plan = Self::with(own, instructions, tiles, target.architecture.features.ldmatrix)?;
             if plan.shared_bytes() <= limit {
@@ -142,7 +144,7 @@ impl AttentionPlan {
     }
 
     /// Tiles from the largest to the least; the first that fits into shared memory is taken.
-    fn candidates(problem: Option<&Problem>, by_instruction: bool) -> Vec<Tiles> {
+    fn candidates(problem: Option<&Problem>, by_instruction: bool, target: &Target) -> Vec<Tiles> {
         let Some(problem) = problem else { return Vec::new() };
         let queries = problem.queries.capacity_u32().max(1);
         let keys = problem.keys.capacity_u32().clamp(1, 1 << 20).next_power_of_two();
@@ -151,12 +153,18 @@ impl AttentionPlan {
         let mut list = Vec::new();
         if by_instruction {
             let keys_of = |most: u32| keys.clamp(16, most);
-            if queries > 64 && deepest <= 64 {
+            // Two rows of instructions a warp leave no registers for masks, and on some architectures ptxas spills without them.
+            let is_tight = TIGHT.contains(&target.architecture.name.to_string().as_str());
+            if queries > 64 && deepest <= 64 && problem.mask.is_none() && !is_tight {
                 list.push(tiles(128, keys_of(64), 4));
             }
             let warps = queries.div_ceil(16).next_power_of_two().min(4);
             // Results of deep heads take half of the registers.
-            let most = if deepest <= 128 { 64 } else { 16 };
+            let most = match deepest {
+                ..=64 if !is_tight => 64,
+                ..=128 => 32,
+                _ => 16,
+            };
             list.push(tiles(16 * warps, keys_of(most), warps));
             list.push(tiles(16 * warps, keys_of(16), warps));
             list.push(tiles(16, 16, 1));

@@ -51,10 +51,8 @@ fn shapes_and_tails() {
 
 #[test]
 fn deep_heads() {
-    for dtype in [F16, F32] {
-        for sizes in [[1, 1, 1, 20, 40, 128, 128], [1, 1, 1, 18, 36, 80, 96], [1, 1, 1, 17, 33, 256, 256]] {
-            run(&plain(0.1), dtype, sizes, None);
-        }
+    for sizes in [[1, 1, 1, 20, 40, 128, 128], [1, 1, 1, 18, 36, 80, 96], [1, 1, 1, 17, 33, 256, 256]] {
+        run(&plain(0.1), F16, sizes, None);
     }
 }
 

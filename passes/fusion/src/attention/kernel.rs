@@ -10,6 +10,8 @@ use crate::family::Family;
 
 /// The largest head that a schedule takes.
 pub(super) const MOST_DEPTH: u64 = 256;
+/// The largest head of f32: CUDA cores hold its results in registers beside what they multiply.
+pub(super) const MOST_DEPTH_OF_F32: u64 = 64;
 
 /// Types of an attention's operands.
 pub(super) fn types(op: Op<'_>) -> Result<Vec<TensorType>, SemanticError> {
@@ -20,7 +22,8 @@ pub(super) fn types(op: Op<'_>) -> Result<Vec<TensorType>, SemanticError> {
 /// the scores or 1, offsets of 32 bits.
 pub(super) fn takes(types: &[TensorType]) -> bool {
     let [q, k, v, ..] = types else { return false };
-    let small = |size: Option<u64>| size.is_some_and(|size| size <= MOST_DEPTH);
+    let most = if q.dtype == DType::F32 { MOST_DEPTH_OF_F32 } else { MOST_DEPTH };
+    let small = |size: Option<u64>| size.is_some_and(|size| size <= most);
     let groups = q.dims[1].extent == k.dims[1].extent || q.dims[1].known().is_some() && k.dims[1].known().is_some();
     let scores = [&q.dims[0], &q.dims[1], &q.dims[2], &k.dims[2]];
     let fits = |dims: &[&Dim]| {

@@ -70,9 +70,10 @@ impl Pass for FuseAttention {
                     let types =
                         kernel::types(attention)?.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                     let message = format!(
-                        "attention over {types} is not one for `flash`, which takes f16, bf16 and f32, heads of at most {}, masks \
+                        "attention over {types} is not one for `flash`, which takes f16, bf16 and f32, heads of at most {} ({} for f32), masks \
                          with the sizes of the scores or 1, and tensors below 2^31 elements",
-                        kernel::MOST_DEPTH
+                        kernel::MOST_DEPTH,
+                        kernel::MOST_DEPTH_OF_F32
                     );
                     let help = "write `compile.attention.implementation = \"unfused\"` or \"auto\"";
                     return Err(Refusal::new("E0229", message, help).at(attention).into());
