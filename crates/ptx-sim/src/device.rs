@@ -279,8 +279,7 @@ impl Device {
         for (i, v) in m.ast.variables.iter().enumerate().filter(|(_, v)| data(v.space)) {
             let no_memory = || Error::Memory(format!("no memory for the {} bytes of `{}`", v.size, v.name));
             let size = usize::try_from(v.size).map_err(|_| no_memory())?;
-            let mut bytes: Box<[u8]> =
-                bytemuck::allocation::try_zeroed_slice_box(size).map_err(|()| no_memory())?;
+            let mut bytes: Box<[u8]> = bytemuck::allocation::try_zeroed_slice_box(size).map_err(|()| no_memory())?;
             for (chunk, value) in bytes.chunks_mut(v.element as usize).zip(&v.values) {
                 let bits = match value {
                     Initialiser::Bits(bits) => *bits,

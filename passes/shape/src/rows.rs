@@ -91,7 +91,8 @@ fn axis_of(value: Value<'_>, dim: &str) -> Option<Option<usize>> {
     // What is no tensor has no dimension.
     let Ok(ty) = TensorType::read(value.ty()) else { return Some(None) };
     let has = |expr: &DimExpr| expr.symbols().iter().any(|symbol| symbol == dim);
-    let mut axes = ty.dims.iter().enumerate().filter(|(_, size)| has(&size.extent)).map(|(axis, size)| (axis, &size.extent));
+    let mut axes =
+        ty.dims.iter().enumerate().filter(|(_, size)| has(&size.extent)).map(|(axis, size)| (axis, &size.extent));
     match (axes.next(), axes.next()) {
         (None, _) => Some(None),
         (Some((axis, extent)), None) => (extent.as_symbol() == Some(dim)).then_some(Some(axis)),
@@ -141,7 +142,9 @@ fn keeps(op: Op<'_>, dim: &str, operands: &[Option<usize>], results: &[Option<us
     // The axis behind the removal of others.
     let without = |removed: &[usize]| first.map(|first| first - removed.iter().filter(|axis| **axis < first).count());
     match &operator {
-        Operator::Elementwise(_) | Operator::Cast(_) | Operator::Bitcast(_) | Operator::Broadcast(_) => aligned(results),
+        Operator::Elementwise(_) | Operator::Cast(_) | Operator::Bitcast(_) | Operator::Broadcast(_) => {
+            aligned(results)
+        }
         Operator::Softmax(softmax) => other_axis(softmax.axis) && same(),
         Operator::Scan(scan) => other_axis(scan.axis) && same(),
         Operator::TopK(top_k) => other_axis(top_k.axis) && same(),
@@ -188,7 +191,9 @@ fn keeps(op: Op<'_>, dim: &str, operands: &[Option<usize>], results: &[Option<us
             let by_one = resize.scales.as_ref().is_none_or(|scales| scales[axis] == 1.0);
             axis < 2 && by_one && resize.region.is_none() && resize.sizes[axis].as_symbol() == Some(dim) && same()
         }),
-        Operator::Gather(gather) => gathers(gather, operands, rank, types.get(1).map_or(0, TensorType::rank)).is_some_and(|axis| to(Some(axis))),
+        Operator::Gather(gather) => {
+            gathers(gather, operands, rank, types.get(1).map_or(0, TensorType::rank)).is_some_and(|axis| to(Some(axis)))
+        }
         Operator::Contract(contract) => {
             let label = |labels: &str, axis: Option<usize>| axis.and_then(|axis| labels.chars().nth(axis));
             let (left, right) = (label(&contract.lhs, first), label(&contract.rhs, operands.get(1).copied().flatten()));

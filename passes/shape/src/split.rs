@@ -22,7 +22,11 @@ pub const MAX_PARTS: u64 = 64;
 pub fn split(module: &Module<'_>, rows: &Rows, parts: u64, point: &Point) -> Result<(), PassError> {
     let entry = Entry::of(module)?;
     let wrong = |what: &str| {
-        PassError::from(Refusal::new("E0412", format!("the bucket cannot be computed in parts: {what}"), "raise the budget"))
+        PassError::from(Refusal::new(
+            "E0412",
+            format!("the bucket cannot be computed in parts: {what}"),
+            "raise the budget",
+        ))
     };
     let block = entry.function.region_block(0).ok_or_else(|| wrong("it has no body"))?;
     let body = block.ops();

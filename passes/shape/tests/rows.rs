@@ -34,8 +34,11 @@ fn f32s(sizes: &[i64]) -> TensorType {
 fn module<'s>(session: &'s Session, operator: &Operator, types: &[TensorType]) -> Module<'s> {
     let context = session.context();
     let text = |ty: &TensorType| ty.to_type(context).unwrap().to_string();
-    let arguments: Vec<_> =
-        types.iter().enumerate().map(|(index, ty)| format!("%{index}: {} {{graph.name = \"x{index}\"}}", text(ty))).collect();
+    let arguments: Vec<_> = types
+        .iter()
+        .enumerate()
+        .map(|(index, ty)| format!("%{index}: {} {{graph.name = \"x{index}\"}}", text(ty)))
+        .collect();
     let source = format!("module {{ func.func @main({}) {{ return }} }}", arguments.join(", "));
     let mut module = session.parse_module(&source, "test").unwrap();
     {
@@ -62,7 +65,8 @@ fn value(ty: &TensorType, seed: usize) -> Tensor {
     let count: usize = shape.iter().product();
     let number = |index: usize| ((index * 37 + seed * 11) % 23) as f64;
     let is_float = ty.dtype == DType::F32;
-    let values: Vec<_> = (0..count).map(|index| if is_float { number(index) / 4.0 - 2.0 } else { number(index) % 2.0 }).collect();
+    let values: Vec<_> =
+        (0..count).map(|index| if is_float { number(index) / 4.0 - 2.0 } else { number(index) % 2.0 }).collect();
     Tensor::from_f64s(ty.dtype, shape, &values).unwrap()
 }
 
@@ -74,8 +78,9 @@ fn in_parts(operator: impl Into<Operator>, types: &[TensorType]) -> Result<(), S
     let rows = Rows::of(&contracted, "batch").map_err(|error| error.to_string())?;
     let point = vec![("batch".to_owned(), BATCH)];
     let inputs: Vec<_> = types.iter().enumerate().map(|(seed, ty)| value(ty, seed)).collect();
-    let evaluate =
-        |module: &Module<'_>| run_function(module, "main", &inputs, &|_| None, Mode::Typed).map_err(|error| error.to_string());
+    let evaluate = |module: &Module<'_>| {
+        run_function(module, "main", &inputs, &|_| None, Mode::Typed).map_err(|error| error.to_string())
+    };
     let mut whole = contracted.duplicate();
     run(&Bucket { point: point.clone() }, &mut whole);
     let expected = evaluate(&whole).unwrap();
@@ -169,7 +174,10 @@ fn operators_that_mix_rows_are_named() {
     mixes(Normalize { kind: NormalizeKind::Layer, axes: vec![0, 1], epsilon: 1e-5 }, &[f32s(&[-1, 5])]);
     mixes(Concat { axis: 0 }, &[f32s(&[-1, 2]), f32s(&[-1, 2])]);
     mixes(Slice { starts: dims(&[1, 0]), sizes: dims(&[2, 5]), steps: vec![1, 1] }, &[f32s(&[-1, 5])]);
-    mixes(Slice { starts: vec![DimExpr::constant(3), 0.into()], sizes: dims(&[-1, 5]), steps: vec![-1, 1] }, &[f32s(&[-1, 5])]);
+    mixes(
+        Slice { starts: vec![DimExpr::constant(3), 0.into()], sizes: dims(&[-1, 5]), steps: vec![-1, 1] },
+        &[f32s(&[-1, 5])],
+    );
     mixes(Pad { mode: PadMode::Constant, low: dims(&[1, 0]), high: dims(&[0, 0]) }, &[f32s(&[-1, 5]), f32s(&[])]);
     // Elements of one row come to stand in another.
     mixes(Reshape { shape: dims(&[2, -1, 3]) }, &[f32s(&[-1, 6])]);
@@ -180,5 +188,5 @@ fn operators_that_mix_rows_are_named() {
     mixes(Gather { kind: GatherKind::Take, axis: 1, batch_dims: 0 }, &[f32s(&[-1, 2]), ty(DType::I64, &[-1])]);
     mixes(Elementwise { function: Function::Add }, &[f32s(&[-1, 1]), f32s(&[1, -1])]);
     // The number of rows itself.
-    mixes(Iota { dtype: DType::I64, shape: dims(&[-1]), axis: 0 }, &[]);
+    mixes(DimExtent { axis: 0 }, &[f32s(&[-1, 5])]);
 }
