@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use tenon_runtime::plan::Operation;
+use tenon_runtime::plan::{Operation, Step};
 use tenon_target::{BlockResources, KernelFigures, Nvdisasm, Ptxas, Sass, TargetError};
 
 use crate::driver::Program;
@@ -57,7 +57,7 @@ pub fn assemble(program: &Program, ptxas: &Ptxas, nvdisasm: Option<&Nvdisasm>) -
     };
     let listings: HashMap<&str, &Sass> = listings.iter().map(|listing| (listing.kernel.as_str(), listing)).collect();
     let mut kernels: Vec<KernelCode> = Vec::new();
-    for step in &program.plan.steps {
+    for step in program.plan.steps.iter().flat_map(Step::walk) {
         let Operation::Launch(launch) = &step.operation else { continue };
         if kernels.iter().any(|kernel| kernel.name == launch.entry) {
             continue;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 use tenon_tensor::DimExpr;
 
-use crate::plan::{Argument, LaunchPlan, Operation, TensorSlot};
+use crate::plan::{Argument, LaunchPlan, Operation, Step, TensorSlot};
 
 /// A number, or an expression over the plan's extents in the text form of [`DimExpr`]: `"floordiv(batch*seq+127,128)"`.
 ///
@@ -82,7 +82,7 @@ impl Expressions {
         let mut expressions = Expressions::default();
         let slots = plan.inputs.iter().chain(&plan.outputs);
         slots.filter_map(|slot| slot.extents.as_ref()).flatten().for_each(|expression| expressions.add(expression));
-        for step in &plan.steps {
+        for step in plan.steps.iter().flat_map(Step::walk) {
             match &step.operation {
                 Operation::Launch(launch) => {
                     launch.grid.iter().for_each(|size| expressions.add(size));

@@ -127,6 +127,16 @@ impl Step {
     pub fn new(operation: Operation) -> Self {
         Step { stream: 0, source_nodes: Vec::new(), operation }
     }
+
+    /// This step, and those of its bodies, in order.
+    pub fn walk(&self) -> Vec<&Step> {
+        let bodies: Vec<&Step> = match &self.operation {
+            Operation::If(choice) => choice.then.iter().chain(&choice.otherwise).collect(),
+            Operation::While(repeat) => repeat.body.iter().collect(),
+            _ => Vec::new(),
+        };
+        std::iter::once(self).chain(bodies.into_iter().flat_map(Step::walk)).collect()
+    }
 }
 
 /// What a step does.

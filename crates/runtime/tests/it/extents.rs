@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tenon_runtime::plan::{
-    Argument, Buffer, Copy, EventMark, Expr, Launch, MemoryKind, Memset, Operation, Place, Step, TensorSlot,
+    Argument, Buffer, Conditional, Copy, EventMark, Expr, Launch, MemoryKind, Memset, Operation, Place, Step,
+    TensorSlot,
 };
 use tenon_runtime::*;
 use tenon_tensor::{DType, Tensor};
@@ -193,6 +194,27 @@ proptest! {
             prop_assert_eq!(result.steps[0].counters.is_some(), r * c > 0);
             prop_assert_eq!(result.launches, 4);
         }
+    }
+}
+
+#[test]
+fn steps_of_a_branch_follow_the_extents() {
+    let mut branch = plan();
+    branch.inputs.push(TensorSlot::new("p", DType::Bool, &[1]));
+    let mut steps = std::mem::take(&mut branch.steps);
+    steps.retain(|step| !matches!(step.operation, Operation::Event(_) | Operation::Wait(_)));
+    let conditional = Conditional { predicate: Place::Input(1), host: false, then: steps.clone(), otherwise: steps };
+    branch.steps.push(Step::new(Operation::If(conditional)));
+    branch.buffers[0].last = 0;
+    let mut instance = instance(branch, Placement::Separate);
+    for ([r, c], chosen) in [([3, 5], true), ([9, 2], false), ([1, 1], true)] {
+        let x = counting(&[r, c], 7.0);
+        let p = Tensor::from_bool(vec![1], &[chosen]).unwrap();
+        let result = instance.run(&[input("x", x.clone()), input("p", p)]).unwrap();
+        let values = x.to_f32_vec().unwrap();
+        let transposed: Vec<f32> = (0..c * r).map(|i| 2.0 * values[(i % r) * c + i / r]).collect();
+        assert_eq!(result.outputs[0].1.to_f32_vec().unwrap(), transposed);
+        assert_eq!(result.outputs[1].1, x);
     }
 }
 

@@ -19,7 +19,18 @@ pub(super) fn target_of(bundle: &Bundle, named: &[String]) -> Result<&'static Ta
         [name] => Ok(Target::find(name)?),
         [] => match bundle.manifest().targets.as_slice() {
             [only] => Ok(Target::find(&only.name)?),
-            _ => Ok(Target::default_target()),
+            several => {
+                let default = Target::default_target();
+                let names: Vec<&str> = several.iter().map(|target| target.name.as_str()).collect();
+                let has_default = names.iter().any(|name| {
+                    Target::find(name).is_ok_and(|target| target.architecture.name == default.architecture.name)
+                });
+                if has_default {
+                    return Ok(default);
+                }
+                let message = format!("a run has one target, and the bundle is for {}", names.join(", "));
+                Err(Diagnostic::new("E0036", message).with_help("name one with --target").into())
+            }
         },
         several => {
             let message = format!("a run has one target, not {}", several.join(", "));

@@ -58,6 +58,9 @@ fn a_bundle_runs_without_its_model() {
         tenon(&[&["run", bundle][..], &x, options].concat()).refused("E0051");
         tenon(&[&["verify", bundle][..], options].concat()).refused("E0051");
     }
+    let elsewhere = build(&folder, PADDED, "elsewhere", &["--target", "t4", "--target", "h100-sxm5"]);
+    let unnamed = tenon(&["run", elsewhere.to_str().unwrap(), "--input", &one]);
+    assert!(unnamed.refused("E0036").contains("the bundle is for t4, h100-sxm5"), "{}", unnamed.stderr);
     let model = testdata("command/mlp.mlir");
     tenon(&[&["run", model.as_str(), "--recipe-hash", "00"][..], &x].concat()).refused("E0051");
 }

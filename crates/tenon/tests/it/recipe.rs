@@ -35,6 +35,7 @@ fn a_recipe_is_checked_against_its_model_with_places() {
         ("size.toml", "[semantic.inputs.x]\ndims = [\"batch\", 4]\n", "E0222", "size.toml:5:1"),
         ("name.toml", "sequence = { allowed = [2] }\n", "E0224", "name.toml:4:1"),
         ("pad.toml", "[semantic.inputs.x]\npad = 0\n", "E0227", "pad.toml:5:1"),
+        ("expect.toml", "[hardware.expect.nope]\nspills = 0\n", "E0600", "`hardware.expect.nope`"),
         ("budget.toml", "[hardware]\nover_budget = \"offload\"\n", "E0207", "budget.toml:5:15"),
         ("disable.toml", "[compile.fusion]\ndisable = [\"remove-ded\"]\n", "E0407", ""),
     ] {

@@ -69,7 +69,7 @@ rewrites = "reassociates"            # exact | reassociates | approximates
 tolerance = { abs = 1e-4, rel = 1e-3 }  # against the reference interpreter
 
 [compile.attention]
-implementation = "auto"              # auto | unfused
+implementation = "auto"              # auto | unfused | flash
 
 [hardware]
 targets = ["a100-sxm4-80gb"]         # `tenon targets` lists them

@@ -92,7 +92,23 @@ fn patterns(output: &Output) -> Result<(), Failure> {
 
 /// Reads a recipe, or says all that is wrong with it.
 pub(super) fn load(path: &Path) -> Result<Loaded, Failure> {
-    Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))
+    let loaded = Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))?;
+    for name in loaded.recipe.hardware.expect.keys() {
+        if let Err(error) = Target::find(name) {
+            let mut diagnostic = Diagnostic::from(error);
+            diagnostic.message = format!("`hardware.expect.{name}`: {}", diagnostic.message);
+            let place =
+                loaded.clauses.iter().find(|(clause, _)| clause.starts_with(&format!("hardware.expect.{name}")));
+            return Err(match place {
+                Some((_, span)) => {
+                    diagnostic.with_source(&path.display().to_string(), &loaded.text.as_str().into(), span.clone())
+                }
+                None => diagnostic,
+            }
+            .into());
+        }
+    }
+    Ok(loaded)
 }
 
 fn init(arguments: &Init, output: &Output) -> Result<(), Failure> {
