@@ -3,6 +3,7 @@
 //! A launch, the bytes that move through device memory, and operations by the rate of the unit. Scalar functions and views join the
 //! kernels beside them, so that they cost a small part of a launch and of the traffic.
 
+use tenon_graph_dialect::operators::{Elementwise, Function};
 use tenon_graph_dialect::{Operator, TensorType};
 use tenon_target::{Target, Unit};
 
@@ -32,6 +33,8 @@ impl CostModel {
         let (launches, share, work) = match operator {
             Operator::Reshape(_) | Operator::Constant(_) | Operator::SetDimensionSize(_) => (0.01, 0.0, 0.0),
             Operator::Slice(_) => (0.2, 0.0, 0.0),
+            // A logarithm, a product and an exponential, with more than the type's precision in between.
+            Operator::Elementwise(Elementwise { function: Function::Power }) => (0.4, 0.1, 0.0),
             Operator::Elementwise(_) | Operator::Cast(_) | Operator::Bitcast(_) | Operator::Broadcast(_) => {
                 (0.1, 0.1, 0.0)
             }

@@ -3,6 +3,7 @@
 mod algebra;
 mod contraction;
 mod horizontal;
+mod powers;
 mod recognition;
 mod scaling;
 mod shape;
@@ -30,6 +31,7 @@ pub const RULES: &[Rule] = &[
     algebra::SUM_OF_SUMS,
     algebra::PRODUCT_OF_PRODUCTS,
     algebra::DISTRIBUTE,
+    powers::POWER_BY_NUMBER,
     scaling::INTO_CONVOLUTION,
     scaling::INTO_CONTRACTION,
     recognition::NORMALIZATION,
