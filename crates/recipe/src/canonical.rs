@@ -23,6 +23,22 @@ impl Recipe {
         Sha256::digest(self.canonical_json().as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// The clauses that stages after `contract` go by, beside the shape space and the numeric promise: those of `compile`, `hardware` and
+    /// `semantic.control_flow` that are not the default, in the shape of [`form`](Self::form). Empty where all are.
+    pub fn stage_clauses(&self) -> Value {
+        let mut form = changes(&self.form(), &Recipe::default().form()).unwrap_or_else(|| json!({}));
+        if let Some(root) = form.as_object_mut() {
+            root.retain(|key, _| matches!(key.as_str(), "semantic" | "compile" | "hardware"));
+            if let Some(semantic) = root.get_mut("semantic").and_then(Value::as_object_mut) {
+                semantic.retain(|key, _| key == "control_flow");
+                if semantic.is_empty() {
+                    root.remove("semantic");
+                }
+            }
+        }
+        form
+    }
+
     /// What two recipes say differently, in order of the clauses' names: the clause, and what it is here and there. A clause that only one
     /// of them has is `null` in the other.
     pub fn differences(&self, other: &Recipe) -> Vec<Difference> {
@@ -125,6 +141,22 @@ pub struct Difference {
     pub before: String,
     /// What the second recipe says, as JSON.
     pub after: String,
+}
+
+/// What a form has differently from another: entries that are not the same, without nulls. None where there are none.
+fn changes(form: &Value, other: &Value) -> Option<Value> {
+    let empty = Value::Object(serde_json::Map::new());
+    match form {
+        Value::Null => None,
+        Value::Object(entries) => {
+            let changed: serde_json::Map<_, _> = entries
+                .iter()
+                .filter_map(|(key, value)| Some((key.clone(), changes(value, other.get(key).unwrap_or(&empty))?)))
+                .collect();
+            (!changed.is_empty()).then_some(Value::Object(changed))
+        }
+        value => (value != other).then(|| value.clone()),
+    }
 }
 
 fn map<T>(entries: &IndexMap<String, T>, form: impl Fn(&T) -> Value) -> Value {

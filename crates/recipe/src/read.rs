@@ -88,6 +88,29 @@ impl Recipe {
     }
 }
 
+impl Recipe {
+    /// A recipe of clauses in the shape of [`Recipe::stage_clauses`]; what they do not say is the default.
+    ///
+    /// # Errors
+    /// All faults that were found, without places; never none.
+    pub fn of_clauses(clauses: &serde_json::Value) -> Result<Recipe, Errors> {
+        let wrong = || {
+            vec![RecipeError::new(crate::RecipeErrorKind::Value, None, "the clauses are no table, or nest too deeply")]
+        };
+        let node = document::of_json(clauses).ok_or_else(wrong)?;
+        let root = node.as_table().ok_or_else(wrong)?;
+        let mut checker = Checker { errors: Vec::new() };
+        if let Kind::Table(keys) = &ROOT {
+            checker.table(root, keys, "");
+        }
+        let recipe = Builder { checker: &mut checker }.recipe(root);
+        if !checker.errors.is_empty() {
+            return Err(checker.errors.into_iter().map(|error| RecipeError { span: None, ..error }).collect());
+        }
+        Ok(recipe)
+    }
+}
+
 fn read(text: &str, format: Format) -> Result<(Recipe, BTreeMap<String, Range<usize>>), Errors> {
     let root = document::parse(text, format).map_err(|error| vec![error])?;
     let mut checker = Checker { errors: Vec::new() };

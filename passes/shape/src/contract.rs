@@ -8,6 +8,7 @@ use tenon_ir::Module;
 use tenon_pass_manager::{Pass, PassContext, PassError, Refusal, nearest};
 use tenon_recipe::{Combine, DimEntry, InputClause, Recipe};
 
+use crate::clauses;
 use crate::space::MAX_POINTS;
 use crate::substitute::substitute;
 use crate::{Axis, Entry, Port, ShapeSpace, toml_key};
@@ -57,16 +58,7 @@ impl Pass for Contract {
             )
             .into());
         }
-        let ir = module.context();
-        let numerics = recipe.numerics;
-        let promise = ir.dictionary(&[
-            ("accumulate", ir.type_attribute(ir.element_type(numerics.accumulate))),
-            ("rewrites", ir.string(numerics.rewrites.name())),
-            ("tolerance_abs", ir.f64(numerics.tolerance.abs)),
-            ("tolerance_rel", ir.f64(numerics.tolerance.rel)),
-        ]);
-        module.op().set_attribute("graph.numerics", promise)?;
-        module.op().set_attribute("graph.recipe", ir.string(&recipe.hash()))?;
+        clauses::write(recipe, module)?;
         space.write(module)?;
         Ok(())
     }
@@ -200,6 +192,12 @@ fn bounds_of_counts(module: &Module<'_>) -> Result<BTreeSet<String>, PassError> 
 
 /// Refuses a free dimension that no clause covers, and a clause that covers none.
 fn covered(recipe: &Recipe, free: &BTreeSet<String>) -> Result<(), PassError> {
+    // A name that only fixed dimensions carry is covered too.
+    let named = recipe.inputs.values().flat_map(|clause| clause.dims.iter().flatten());
+    let used: BTreeSet<_> =
+        named.filter_map(|entry| if let DimEntry::Named(name) = entry { Some(name) } else { None }).collect();
+    let unused: Vec<&String> =
+        recipe.dims.keys().filter(|name| !free.contains(*name) && !used.contains(name)).collect();
     let missing: Vec<_> = free.iter().filter(|name| !recipe.dims.contains_key(*name)).collect();
     if let Some(first) = missing.first() {
         let stanza: Vec<_> = missing.iter().map(|name| format!("{} = {{ allowed = [1] }}", toml_key(name))).collect();
@@ -209,18 +207,15 @@ fn covered(recipe: &Recipe, free: &BTreeSet<String>) -> Result<(), PassError> {
             "E0223",
             format!("{what} {} of the model may have any size", names.join(", ")),
             format!(
-                "say in a recipe which sizes {them} may have:\n\n[semantic.dims]\n{}\n\nor compile for the shapes of given inputs with --shapes-from-inputs{}",
+                "{}say in a recipe which sizes {them} may have:\n\n[semantic.dims]\n{}{}",
+                misspelt(&unused, &missing),
                 stanza.join("\n"),
-                if first.contains("_dim") { "; `semantic.inputs` can give a dimension another name" } else { "" },
+                if first.contains("_dim") { "\n\n`semantic.inputs` can give a dimension another name" } else { "" },
             ),
         )
         .into());
     }
-    // A name that only fixed dimensions carry is covered too.
-    let named = recipe.inputs.values().flat_map(|clause| clause.dims.iter().flatten());
-    let used: BTreeSet<_> =
-        named.filter_map(|entry| if let DimEntry::Named(name) = entry { Some(name) } else { None }).collect();
-    if let Some(unused) = recipe.dims.keys().find(|name| !free.contains(*name) && !used.contains(name)) {
+    if let Some(unused) = unused.first().copied() {
         let help = match nearest(unused, free.iter().map(String::as_str)) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
             None if free.is_empty() => "remove it: the model has no free dimension".to_owned(),
@@ -231,4 +226,16 @@ fn covered(recipe: &Recipe, free: &BTreeSet<String>) -> Result<(), PassError> {
         return Err(Refusal::new("E0224", message, format!("{help} (`semantic.dims.{unused}`)")).into());
     }
     Ok(())
+}
+
+/// A clause that covers no dimension was perhaps meant for one that no clause covers.
+fn misspelt(unused: &[&String], missing: &[&String]) -> String {
+    let meant = |name: &String| Some((name.clone(), nearest(name, missing.iter().map(|dim| dim.as_str()))?.to_owned()));
+    match (unused.iter().find_map(|name| meant(name)), unused.first()) {
+        (Some((name, dim)), _) => {
+            format!("`semantic.dims.{name}` names no dimension of the model: did you mean `{dim}`? If not, ")
+        }
+        (None, Some(name)) => format!("`semantic.dims.{name}` names no dimension of the model; "),
+        (None, None) => String::new(),
+    }
 }

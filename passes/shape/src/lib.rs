@@ -1,7 +1,8 @@
 //! Passes over shapes.
 //!
 //! - [`Contract`]: a recipe is applied to a model: dimensions are named, contradictions refused, the numeric promise and the shape space
-//!   written into the module as `graph.numerics` and `graph.shape_space`, so that a dump holds all that later stages need.
+//!   written into the module as `graph.numerics` and `graph.shape_space`, and every other clause that a later stage goes by as
+//!   `graph.clauses`, so that a dump holds all that later stages need; [`attached`] reads it back.
 //! - [`Bucket`]: one point of the shape space: symbols become numbers, and every operator is inferred anew from its operands.
 //! - [`Rows`] and [`split`]: a dimension along which rows do not mix, and a bucket computed in parts along it.
 //! - [`Entry`]: the function that a module is compiled from, with the names of its inputs and outputs.
@@ -9,6 +10,7 @@
 //! Invariant: after either pass each result type is what [`Operator::infer`](tenon_graph_dialect::Operator::infer) gives for the operands.
 
 mod bucket;
+mod clauses;
 mod contract;
 mod entry;
 mod ranges;
@@ -18,6 +20,7 @@ mod split;
 mod substitute;
 
 pub use bucket::Bucket;
+pub use clauses::{Attached, attached};
 pub use contract::Contract;
 pub use entry::{Entry, Port};
 pub use rows::{Mixed, Rows, RowsError};

@@ -34,7 +34,9 @@ fn ranges(module: &Module<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Re
             return Err(Refusal::new(
                 "E0184",
                 format!("`{name}` is {size} in the recipe; the model was exported for {range}"),
-                "allow sizes inside the range, or export the model again with a wider one",
+                format!(
+                    "allow sizes inside the range (`semantic.dims.{name}`), or export the model again with a wider one"
+                ),
             )
             .into());
         }

@@ -50,7 +50,9 @@ impl Built {
 pub fn build<'s>(driver: &mut Driver<'s, '_>, source: &Source<'s>, model: &str) -> Result<Built, Failure> {
     if source.stage != Stage::Import {
         let message = format!("`{}` is at stage `{}`; a bundle is built from a model", source.name, source.stage);
-        return Err(Diagnostic::new("E0006", message).with_help("name the model").into());
+        return Err(Diagnostic::new("E0006", message)
+            .with_help("name the model, or its dump of stage `import`")
+            .into());
     }
     let mut texts = Texts::default();
     let programs = driver.programs_and(source, &mut |stage, bucket, module| {

@@ -1,18 +1,19 @@
 //! Arguments that several commands share, and what they become.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tenon_import_onnx::ImportOptions;
 use tenon_ir::Session;
-use tenon_recipe::{DimEntry, InputClause, Recipe};
+use tenon_recipe::{DimEntry, InputClause, Loaded, Recipe};
 use tenon_shape_passes::Point;
 use tenon_target::Target;
 use tenon_tensor::{Tensor, read_npy};
 
 use super::output::Output;
-use crate::driver::{Request, Source};
+use crate::driver::{Driver, Request, Source};
+use crate::stage::Stage;
 use crate::{Diagnostic, Failure};
 
 /// What is compiled, and for what.
@@ -44,6 +45,18 @@ pub(super) struct ModelArguments {
     pub(super) weights: Option<PathBuf>,
     #[command(flatten)]
     pub(super) passes: PassArguments,
+}
+
+/// What else than a recipe gives free dimensions their sizes.
+const SHAPES_FROM_INPUTS: &str = "compile for the shapes of given inputs with --shapes-from-inputs";
+
+/// What a command works on: a model or dump, and what it is compiled for.
+pub(super) struct Prepared<'s> {
+    pub(super) request: Request,
+    pub(super) source: Source<'s>,
+    /// The recipe that was named, with its file.
+    loaded: Option<(PathBuf, Loaded)>,
+    hint: Option<&'static str>,
 }
 
 /// How passes run.
@@ -110,28 +123,77 @@ impl ModelArguments {
         Err(Diagnostic::new("E0051", message).with_help("leave it out, or name the model").into())
     }
 
-    /// The recipe and what else is compiled for. A run takes the bucket that holds the inputs.
-    pub(super) fn request(
+    /// Reads the recipe and the model or dump, and says what is compiled for. A dump of stage `contract` or later brings the clauses of its own
+    /// recipe. A run takes the bucket that holds the inputs.
+    ///
+    /// # Errors
+    /// The recipe or the source is refused, or the recipe is another than that of the dump: E0054.
+    pub(super) fn prepare<'s>(
         &self,
-        output: &Output,
+        session: &'s Session,
         inputs: &BTreeMap<String, Tensor>,
+        output: &Output,
         is_run: bool,
-    ) -> Result<Request, Failure> {
-        let shapes = || inputs.iter().map(|(name, tensor)| (name.clone(), shape_of(tensor)));
-        let mut recipe = match &self.recipe {
-            Some(path) => Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))?.recipe,
-            None => {
-                let recipe = Recipe::default();
-                let numerics = recipe.numerics;
-                output.note(&format!(
-                    "default recipe: rewrites {}, tolerance {:e} absolute, {:e} relative",
-                    numerics.rewrites.name(),
-                    numerics.tolerance.abs,
-                    numerics.tolerance.rel
-                ));
-                recipe
+    ) -> Result<Prepared<'s>, Failure> {
+        // The recipe first: it is read faster than a model.
+        let loaded = self.recipe.as_deref().map(super::recipe::load).transpose()?;
+        let source = self.source(session, inputs, output)?;
+        let recipe = self.effective_recipe(loaded.as_ref(), &source, output)?;
+        let request = self.request(recipe, inputs, is_run)?;
+        let hint = self.from.is_none().then_some(SHAPES_FROM_INPUTS);
+        Ok(Prepared { request, source, loaded: self.recipe.clone().zip(loaded), hint })
+    }
+
+    /// The recipe that is compiled by: what a dump holds of its own, else the one named, else the default.
+    fn effective_recipe(
+        &self,
+        loaded: Option<&Loaded>,
+        source: &Source<'_>,
+        output: &Output,
+    ) -> Result<Recipe, Failure> {
+        if let Some(attached) = &source.contracted {
+            if let Some(loaded) = loaded
+                && loaded.recipe.hash() != attached.hash
+            {
+                let named = self.recipe.as_deref().unwrap_or(Path::new("")).display();
+                let message = format!(
+                    "`{}` was made by a recipe with the hash {}, and `{named}` has {}",
+                    source.name,
+                    attached.hash,
+                    loaded.recipe.hash()
+                );
+                let help =
+                    "leave out --recipe: the dump holds the clauses that later stages go by; or begin with the model";
+                return Err(Diagnostic::new("E0054", message).with_help(help).into());
             }
-        };
+            output.detail(&format!("the clauses of the dump hold, of the recipe {}", attached.hash));
+            return Ok(attached.recipe.clone());
+        }
+        if let Some(loaded) = loaded {
+            if source.stage > Stage::Hw {
+                output.note(&format!(
+                    "the recipe decides nothing after stage `hw`, and `{}` is at `{}`",
+                    source.name, source.stage
+                ));
+            }
+            return Ok(loaded.recipe.clone());
+        }
+        let recipe = Recipe::default();
+        if source.stage <= Stage::Hw {
+            let numerics = recipe.numerics;
+            output.note(&format!(
+                "default recipe: rewrites {}, tolerance {:e} absolute, {:e} relative",
+                numerics.rewrites.name(),
+                numerics.tolerance.abs,
+                numerics.tolerance.rel
+            ));
+        }
+        Ok(recipe)
+    }
+
+    /// What is compiled for, by a recipe.
+    fn request(&self, mut recipe: Recipe, inputs: &BTreeMap<String, Tensor>, is_run: bool) -> Result<Request, Failure> {
+        let shapes = || inputs.iter().map(|(name, tensor)| (name.clone(), shape_of(tensor)));
         if self.shapes_from_inputs {
             // One bucket, whose sizes the inputs give: the importer fixes them, or for a module, which is read as it is, the recipe.
             recipe.dims.clear();
@@ -171,6 +233,12 @@ impl ModelArguments {
         })
     }
 
+    /// The name of the model's or dump's file without its ending.
+    pub(super) fn stem(&self) -> String {
+        let path = self.model.as_ref().or(self.from.as_ref());
+        path.and_then(|path| path.file_stem()).map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     /// Inputs as their files have them: types that NumPy lacks still as their bits.
     pub(super) fn read_inputs(&self) -> Result<BTreeMap<String, Tensor>, Failure> {
         let mut inputs = BTreeMap::new();
@@ -184,7 +252,7 @@ impl ModelArguments {
     }
 
     /// The model or dump.
-    pub(super) fn source<'s>(
+    fn source<'s>(
         &self,
         session: &'s Session,
         inputs: &BTreeMap<String, Tensor>,
@@ -213,6 +281,23 @@ impl ModelArguments {
             output.note(&format!("input `{name}` decides a shape: its value is compiled in"));
         }
         Ok(source)
+    }
+}
+
+impl<'s> Prepared<'s> {
+    /// A driver that shows the places of the recipe's clauses.
+    ///
+    /// # Errors
+    /// An option or clause names a pass that does not exist or cannot be left out.
+    pub(super) fn driver<'o>(&'o self, session: &'s Session) -> Result<Driver<'s, 'o>, Failure> {
+        let mut driver = Driver::new(session, &self.request)?;
+        if let Some((path, loaded)) = &self.loaded {
+            driver = driver.with_recipe_text(path, loaded);
+        }
+        Ok(match self.hint {
+            Some(hint) => driver.with_shapes_hint(hint),
+            None => driver,
+        })
     }
 }
 

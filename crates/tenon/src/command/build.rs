@@ -10,7 +10,7 @@ use tenon_ir::Session;
 use super::arguments::ModelArguments;
 use super::output::Output;
 use crate::bundle::build;
-use crate::driver::{Driver, FolderStore, KernelStore, StoreLookup};
+use crate::driver::{FolderStore, KernelStore, StoreLookup};
 use crate::{Diagnostic, Failure};
 
 #[derive(Args)]
@@ -52,26 +52,23 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let start = std::time::Instant::now();
     let session = Session::new();
     let inputs = arguments.model.read_inputs()?;
-    let mut request = arguments.model.request(output, &inputs, false)?;
-    if !request.bucket.is_empty() {
+    let mut prepared = arguments.model.prepare(&session, &inputs, output, false)?;
+    if !prepared.request.bucket.is_empty() {
         let message = "a bundle holds every bucket of its recipe, not those of --bucket alone";
         return Err(Diagnostic::new("E0051", message)
             .with_help("leave out --bucket, or allow fewer sizes in the recipe")
             .into());
     }
     if let Some(threads) = arguments.threads {
-        request.threads = threads as usize;
+        prepared.request.threads = threads as usize;
     }
-    let mut driver = arguments.model.driver(&session, &request)?.with_progress(|text| output.progress(text));
+    let mut driver = prepared.driver(&session)?.with_progress(|text| output.progress(text));
     let cache = arguments.cache.clone().or_else(|| std::env::var_os("TENON_CACHE").map(PathBuf::from));
     if let Some(folder) = &cache {
         driver = driver.with_store(store(folder)?);
     }
-    let source = arguments.model.source(&session, &inputs, output)?;
-    let path = arguments.model.model.clone().unwrap_or_default();
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let name = arguments.name.clone().unwrap_or(stem);
-    let built = build(&mut driver, &source, &name)?;
+    let name = arguments.name.clone().unwrap_or_else(|| arguments.model.stem());
+    let built = build(&mut driver, &prepared.source, &name)?;
     let lookups = driver.store_lookups();
     let found = lookups.iter().filter(|lookup| lookup.miss.is_none()).count();
     let cached = cache.is_some().then_some((found, lookups.len()));
@@ -126,24 +123,6 @@ fn store(place: &Path) -> Result<Arc<dyn KernelStore>, Failure> {
             let message = format!("{url}: this tenon was built without stores under URLs");
             let help = "name a folder, or build tenon with `--features remote-store`";
             Err(Diagnostic::new("E0053", message).with_help(help).into())
-        }
-    }
-}
-
-impl ModelArguments {
-    /// A driver that shows the place of a recipe's clauses.
-    pub(super) fn driver<'s, 'o>(
-        &self,
-        session: &'s Session,
-        request: &'o crate::driver::Request,
-    ) -> Result<Driver<'s, 'o>, Failure> {
-        let driver = Driver::new(session, request)?;
-        match &self.recipe {
-            Some(path) => {
-                let loaded = super::recipe::load(path)?;
-                Ok(driver.with_recipe_text(path, &loaded))
-            }
-            None => Ok(driver),
         }
     }
 }

@@ -10,7 +10,6 @@ use clap::Args;
 use serde::Serialize;
 use tenon_import_onnx::ImportOptions;
 use tenon_ir::Session;
-use tenon_recipe::Recipe;
 use tenon_target::{Nvdisasm, Ptxas, Target};
 
 use super::output::{Output, aligned};
@@ -25,7 +24,7 @@ pub(super) struct Arguments {
     /// A GPU (`a100-sxm4-80gb`) or architecture (`sm_80`); may be repeated
     #[arg(long = "target", value_name = "NAME")]
     targets: Vec<String>,
-    /// The recipe of all models, a TOML file
+    /// The recipe of all models, a TOML or YAML file
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
     /// Compile models that have this input for this shape of it: `x=1,3,224,224`; may be repeated
@@ -63,10 +62,8 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         output.note(&format!("no listings: {error}"));
     }
     let nvdisasm = nvdisasm.ok();
-    let recipe = match &arguments.recipe {
-        Some(path) => Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))?.recipe,
-        None => Recipe::default(),
-    };
+    let loaded = arguments.recipe.as_deref().map(super::recipe::load).transpose()?;
+    let recipe = loaded.as_ref().map(|loaded| loaded.recipe.clone()).unwrap_or_default();
     let names = if arguments.targets.is_empty() { &recipe.targets } else { &arguments.targets };
     let mut targets: Vec<&'static Target> = names.iter().map(|name| Target::find(name)).collect::<Result<_, _>>()?;
     if targets.is_empty() {
@@ -91,7 +88,12 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         let shapes: BTreeMap<_, _> = arguments.shapes.iter().cloned().collect();
         let options = ImportOptions { shapes: (!shapes.is_empty()).then_some(shapes), ..ImportOptions::default() };
         let source = Source::model(&session, model, &options, None)?;
-        let mut driver = Driver::new(&session, &request)?.with_progress(|text| output.progress(text));
+        let mut driver = Driver::new(&session, &request)?
+            .with_shapes_hint("give the shapes of inputs with --shape, as in `--shape x=1,3,224,224`")
+            .with_progress(|text| output.progress(text));
+        if let (Some(path), Some(loaded)) = (&arguments.recipe, &loaded) {
+            driver = driver.with_recipe_text(path, loaded);
+        }
         for program in driver.programs(&source)? {
             let code = assemble(&program, &ptxas, nvdisasm.as_ref())?;
             faults.extend(code.fault.map(|fault| of_model(model, fault)));

@@ -8,7 +8,7 @@ use tenon_runtime::plan::{Operation, Step};
 use super::arguments::ModelArguments;
 use super::lower::remark_line;
 use super::output::{Output, aligned};
-use crate::driver::{Driver, Program};
+use crate::driver::Program;
 use crate::{Diagnostic, Failure};
 
 #[derive(Args)]
@@ -64,19 +64,19 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     }
     let session = Session::new();
     let inputs = arguments.model.read_inputs()?;
-    let request = arguments.model.request(output, &inputs, false)?;
-    let mut driver = Driver::new(&session, &request)?.with_progress(|text| output.progress(text));
-    let source = arguments.model.source(&session, &inputs, output)?;
+    let prepared = arguments.model.prepare(&session, &inputs, output, false)?;
+    let mut driver = prepared.driver(&session)?.with_progress(|text| output.progress(text));
+    let source = &prepared.source;
     if !arguments.summary {
-        driver.modules(&source, crate::stage::Stage::Fuse)?;
+        driver.modules(source, crate::stage::Stage::Fuse)?;
         let remarks = driver.report().remarks;
         if output.json {
             return output.print_json(&remarks);
         }
         return remarks.iter().try_for_each(|remark| output.print(&format!("{}\n", remark_line(remark))));
     }
-    let programs = driver.programs(&source)?;
-    let hash = request.recipe.hash();
+    let programs = driver.programs(source)?;
+    let hash = source.contracted.as_ref().map_or_else(|| prepared.request.recipe.hash(), |dump| dump.hash.clone());
     let summaries: Vec<_> = programs.into_iter().map(|program| summary(program, &source.name, &hash)).collect();
     if output.json {
         // One bucket and one target, the usual case, is one object.

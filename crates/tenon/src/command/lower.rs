@@ -17,7 +17,7 @@ use crate::stage::{STAGES, Stage};
 pub(super) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
-    /// The stage to print
+    /// The stage to print; `ptx` without this
     #[arg(long, value_name = "STAGE", conflicts_with = "all")]
     stage: Option<Stage>,
     /// All stages, each into a file of the folder named by -o
@@ -46,18 +46,19 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     }
     let session = Session::new();
     let inputs = arguments.model.read_inputs()?;
-    let request = arguments.model.request(output, &inputs, false)?;
-    let mut driver = Driver::new(&session, &request)?
+    let prepared = arguments.model.prepare(&session, &inputs, output, false)?;
+    let mut driver = prepared
+        .driver(&session)?
         .with_progress(|text| output.progress(text))
         .with_pass_dumps(|number, pass, point, text| eprintln!("// {point} pass {number}: {pass}\n{text}"));
-    let source = arguments.model.source(&session, &inputs, output)?;
+    let source = &prepared.source;
     let wanted: Vec<Stage> = match arguments.stage {
         Some(stage) => vec![stage],
         None if arguments.all => STAGES.iter().map(|info| info.stage).filter(|stage| *stage >= source.stage).collect(),
         None => vec![Stage::Ptx],
     };
     let mut written = Vec::new();
-    driver.lower(&source, &wanted, arguments.all, &mut |dump| match &arguments.output {
+    driver.lower(source, &wanted, arguments.all, &mut |dump| match &arguments.output {
         Some(folder) => {
             write_file(folder, &dump.file_name, dump.text.as_bytes())?;
             output.detail(&format!("wrote {}", folder.join(&dump.file_name).display()));

@@ -54,7 +54,8 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let start = Instant::now();
     let session = Session::new();
     let raw = arguments.model.read_inputs()?;
-    let request = arguments.model.request(output, &raw, true)?;
+    let prepared = arguments.model.prepare(&session, &raw, output, true)?;
+    let (request, source) = (&prepared.request, &prepared.source);
     if request.targets.len() > 1 {
         let names: Vec<_> = request.targets.iter().map(|target| target.name()).collect();
         let message = format!("a run has one target, not {}", names.join(", "));
@@ -63,9 +64,8 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     for target in &request.targets {
         device.check_target(&target.architecture.name.to_string())?;
     }
-    let mut driver = arguments.model.driver(&session, &request)?.with_progress(|text| output.progress(text));
-    let source = arguments.model.source(&session, &raw, output)?;
-    let mut programs = driver.programs(&source)?;
+    let mut driver = prepared.driver(&session)?.with_progress(|text| output.progress(text));
+    let mut programs = driver.programs(source)?;
     let (Some(program), true) = (programs.pop(), programs.is_empty()) else {
         let message = "the inputs fit several buckets: a free dimension is in none of them";
         return Err(Diagnostic::new("E0034", message)

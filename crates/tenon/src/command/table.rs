@@ -8,7 +8,6 @@ use tenon_ir::{Module, Op, Session};
 
 use super::arguments::ModelArguments;
 use super::output::{Output, aligned};
-use crate::driver::Driver;
 use crate::stage::Stage;
 use crate::{Diagnostic, Failure};
 
@@ -35,7 +34,7 @@ struct Row {
     control_flow_depth: usize,
     /// The kernel that it went into; absent for what needs none.
     kernel: Option<String>,
-    /// Where a branch or loop runs; absent for other operators.
+    /// Where a branch or loop runs; `ahead` for an operator over weights alone; absent for other operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     placement: Option<String>,
 }
@@ -43,10 +42,9 @@ struct Row {
 pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let session = Session::new();
     let inputs = arguments.model.read_inputs()?;
-    let request = arguments.model.request(output, &inputs, false)?;
-    let mut driver = Driver::new(&session, &request)?.with_progress(|text| output.progress(text));
-    let source = arguments.model.source(&session, &inputs, output)?;
-    let modules = driver.modules(&source, Stage::Fuse)?;
+    let prepared = arguments.model.prepare(&session, &inputs, output, false)?;
+    let mut driver = prepared.driver(&session)?.with_progress(|text| output.progress(text));
+    let modules = driver.modules(&prepared.source, Stage::Fuse)?;
     let mut machine = Vec::new();
     for (bucket, module) in &modules {
         let rows = rows(module)?;
@@ -78,7 +76,8 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
 }
 
 fn rows(module: &Module<'_>) -> Result<Vec<Row>, Failure> {
-    let mut rows = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
+    let mut derived: Vec<Row> = Vec::new();
     for op in module.op().walk() {
         let Some(operator) = Operator::read(op) else { continue };
         let operator = operator.map_err(|error| Diagnostic {
@@ -89,11 +88,12 @@ fn rows(module: &Module<'_>) -> Result<Vec<Row>, Failure> {
         if matches!(operator, Operator::Constant(_)) {
             continue;
         }
-        let (kernel, control_flow_depth) = around(op);
+        let Around { kernel, control_flow_depth, is_derived } = Around::of(op);
         let types = |values: Vec<tenon_ir::Value<'_>>| -> Vec<TensorType> {
             values.into_iter().filter_map(|value| TensorType::read(value.ty()).ok()).collect()
         };
         let results = types(op.results());
+        let rows = if is_derived { &mut derived } else { &mut rows };
         rows.push(Row {
             operator: title(&operator),
             nodes: op.location().names(),
@@ -102,9 +102,11 @@ fn rows(module: &Module<'_>) -> Result<Vec<Row>, Failure> {
             results: results.iter().map(ToString::to_string).collect(),
             control_flow_depth,
             kernel,
-            placement: None,
+            placement: is_derived.then(|| "ahead".to_owned()),
         });
     }
+    // What is computed once from weights stands behind what runs for every request.
+    rows.append(&mut derived);
     // Branches that became selections are no operations any more.
     rows.extend(placements(module).into_iter().map(|placed| Row {
         operator: placed.operation,
@@ -119,19 +121,32 @@ fn rows(module: &Module<'_>) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// The kernel around an operation, and the number of branches and loops.
-fn around(op: Op<'_>) -> (Option<String>, usize) {
-    let (mut kernel, mut depth) = (None, 0);
-    let mut parent = op.parent();
-    while let Some(op) = parent {
-        if op.is("graph.kernel") {
-            kernel = op.string("sym_name");
-        } else if matches!(op.name().split_once('.'), Some(("flow" | "scf", _))) {
-            depth += 1;
+/// What an operation lies in.
+#[derive(Default)]
+struct Around {
+    kernel: Option<String>,
+    /// Branches and loops.
+    control_flow_depth: usize,
+    /// Whether it makes a parameter from others.
+    is_derived: bool,
+}
+
+impl Around {
+    fn of(op: Op<'_>) -> Around {
+        let mut around = Around::default();
+        let mut parent = op.parent();
+        while let Some(op) = parent {
+            if op.is("graph.kernel") {
+                around.kernel = op.string("sym_name");
+            } else if op.is("graph.derived_parameter") {
+                around.is_derived = true;
+            } else if matches!(op.name().split_once('.'), Some(("flow" | "scf", _))) {
+                around.control_flow_depth += 1;
+            }
+            parent = op.parent();
         }
-        parent = op.parent();
+        around
     }
-    (kernel, depth)
 }
 
 fn layout(ty: &TensorType) -> String {

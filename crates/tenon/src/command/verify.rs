@@ -47,11 +47,10 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     } else {
         let session = Session::new();
         let inputs = model.read_inputs()?;
-        let request = model.request(output, &inputs, false)?;
-        let mut driver = model.driver(&session, &request)?.with_progress(|text| output.progress(text));
-        let source = model.source(&session, &inputs, output)?;
-        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        let file = build(&mut driver, &source, &stem)?.write(folder.path())?;
+        let prepared = model.prepare(&session, &inputs, output, false)?;
+        let mut driver = prepared.driver(&session)?.with_progress(|text| output.progress(text));
+        let source = &prepared.source;
+        let file = build(&mut driver, source, &model.stem())?.write(folder.path())?;
         weights.extend(source.weights.iter().map(|(name, tensor)| (name.clone(), tensor.clone())));
         Bundle::open(&file)?
     };

@@ -135,6 +135,7 @@ pub struct Driver<'s, 'o> {
     unsplit: BTreeMap<Option<String>, String>,
     /// Rules that do not run; passes that do not are the runner's.
     disabled_rules: Vec<String>,
+    shapes_hint: Option<&'static str>,
 }
 
 /// Where the clauses of the recipe stand in its file.
@@ -167,6 +168,7 @@ impl<'s, 'o> Driver<'s, 'o> {
             recipe_text: None,
             unsplit: BTreeMap::new(),
             disabled_rules,
+            shapes_hint: None,
         })
     }
 
@@ -192,6 +194,12 @@ impl<'s, 'o> Driver<'s, 'o> {
             text: loaded.text.as_str().into(),
             clauses: loaded.clauses.clone(),
         });
+        self
+    }
+
+    /// Lets a refusal of free dimensions (E0223) say what else than a recipe gives them sizes.
+    pub fn with_shapes_hint(mut self, hint: &'static str) -> Self {
+        self.shapes_hint = Some(hint);
         self
     }
 
@@ -282,19 +290,40 @@ impl<'s, 'o> Driver<'s, 'o> {
             return Err(Diagnostic::new("E0006", message).with_help("begin with the model or an earlier dump").into());
         }
         let mut modules = Vec::new();
+        self.each_module(source, stage, &mut |bucket, module| {
+            modules.push((bucket.map(str::to_owned), module.duplicate()))
+        })?;
+        Ok(modules)
+    }
+
+    /// How many modules a stage up to `fuse` has; none is kept.
+    ///
+    /// # Errors
+    /// As [`modules`](Self::modules).
+    pub fn check(&mut self, source: &Source<'s>, stage: Stage) -> Result<usize, Failure> {
+        let mut count = 0;
+        self.each_module(source, stage, &mut |_, _| count += 1)?;
+        Ok(count)
+    }
+
+    fn each_module(
+        &mut self,
+        source: &Source<'s>,
+        stage: Stage,
+        show: &mut dyn FnMut(Option<&str>, &Module<'s>),
+    ) -> Result<(), Failure> {
         let unit = self.unit(source)?;
         self.visit(
             unit,
             false,
             &mut |_, unit| {
                 if let (true, Content::Module(module)) = (unit.stage == stage, &unit.content) {
-                    modules.push((unit.bucket.clone(), module.duplicate()));
+                    show(unit.bucket.as_deref(), module);
                 }
                 Ok(unit.stage < stage)
             },
             false,
-        )?;
-        Ok(modules)
+        )
     }
 
     /// The source as a unit of its own.
@@ -358,8 +387,10 @@ impl<'s, 'o> Driver<'s, 'o> {
                 for point in points {
                     let label = bucket::label(&point);
                     let mut copy = module.duplicate();
-                    self.run_passes(next, &point, &mut copy, &label)?;
-                    let copy = self.in_parts(&module, &point, copy, &label)?;
+                    let copy = self
+                        .run_passes(next, &point, &mut copy, &label)
+                        .and_then(|()| self.in_parts(&module, &point, copy, &label))
+                        .map_err(|failure| self.at_clause(of_bucket(failure, label.as_deref())))?;
                     units.push(Unit {
                         stage: next,
                         content: Content::Module(copy),
@@ -373,7 +404,7 @@ impl<'s, 'o> Driver<'s, 'o> {
             }
             (Stage::Contract | Stage::Flow | Stage::Fuse, Content::Module(mut module)) => {
                 self.run_passes(next, &Point::new(), &mut module, &bucket)
-                    .map_err(|failure| self.at_clause(failure))?;
+                    .map_err(|failure| self.at_clause(of_bucket(self.hinted(failure), bucket.as_deref())))?;
                 if next == Stage::Contract {
                     let (recipe, targets) = (&self.request.recipe, self.request.targets.as_slice());
                     let contracted = Contracted { recipe, module: &module, targets };
@@ -386,7 +417,8 @@ impl<'s, 'o> Driver<'s, 'o> {
                 let mut units = Vec::new();
                 for target in self.request.targets.clone() {
                     let (lowered, literals) = self
-                        .timed(next, &bucket, Some(target), |driver| backend::to_hw(driver.session, &module, target))?;
+                        .timed(next, &bucket, Some(target), |driver| backend::to_hw(driver.session, &module, target))
+                        .map_err(|failure| of_bucket(failure, bucket.as_deref()))?;
                     let content = Content::Module(lowered);
                     let (bucket, point) = (bucket.clone(), point.clone());
                     units.push(Unit { stage: next, content, bucket, target: Some(target), point, literals });
@@ -406,6 +438,17 @@ impl<'s, 'o> Driver<'s, 'o> {
                 Ok(vec![Unit { stage: next, content, bucket, target: Some(target), point, literals }])
             }
         }
+    }
+
+    /// Says of free dimensions what else gives them sizes.
+    fn hinted(&self, mut failure: Failure) -> Failure {
+        if let Some(hint) = self.shapes_hint {
+            for diagnostic in failure.0.iter_mut().filter(|diagnostic| diagnostic.code == "E0223") {
+                let help = diagnostic.help.take().unwrap_or_default();
+                diagnostic.help = Some(format!("{help}\n\nor {hint}"));
+            }
+        }
+        failure
     }
 
     /// Gives refusals the place of the clause that they name, where they have none: the longest path that stands in the text.
@@ -497,6 +540,16 @@ impl<'s, 'o> Driver<'s, 'o> {
         dump.check(self.session)?;
         Ok(dump)
     }
+}
+
+/// Refusals of a bucket, which name it.
+fn of_bucket(mut failure: Failure, bucket: Option<&str>) -> Failure {
+    if let Some(bucket) = bucket {
+        for diagnostic in failure.0.iter_mut().filter(|diagnostic| !diagnostic.message.contains(bucket)) {
+            diagnostic.message = format!("bucket {bucket}: {}", diagnostic.message);
+        }
+    }
+    failure
 }
 
 /// Whether a tool could not be found, as against one that refused.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use tenon_import_onnx::{ImportOptions, import_model};
 use tenon_ir::{Attribute, Module, Session};
-use tenon_shape_passes::Point;
+use tenon_shape_passes::{Attached, Point};
 use tenon_target::Target;
 use tenon_tensor::Tensor;
 
@@ -29,6 +29,8 @@ pub struct Source<'s> {
     pub constant_inputs: Vec<String>,
     /// Inputs that a run gives under the same name, and that are kept between runs; their first values are among the weights.
     pub states: Vec<String>,
+    /// What a dump of stage `contract` or later says of the recipe that was applied to it.
+    pub contracted: Option<Attached>,
     pub(super) bucket: Option<String>,
     pub(super) point: Point,
     pub(super) target: Option<&'static Target>,
@@ -65,6 +67,7 @@ impl<'s> Source<'s> {
                     weights: imported.weights,
                     constant_inputs: imported.constant_inputs,
                     states: Vec::new(),
+                    contracted: None,
                     bucket: None,
                     point: Point::new(),
                     target: None,
@@ -84,6 +87,7 @@ impl<'s> Source<'s> {
                     weights: imported.weights,
                     constant_inputs: Vec::new(),
                     states: imported.states,
+                    contracted: None,
                     bucket: None,
                     point: Point::new(),
                     target: None,
@@ -154,6 +158,7 @@ impl<'s> Source<'s> {
             weights,
             constant_inputs: Vec::new(),
             states: Vec::new(),
+            contracted: None,
             bucket: header.bucket,
             point: Point::new(),
             target,
@@ -168,6 +173,9 @@ impl<'s> Source<'s> {
                 let diagnostic =
                     Diagnostic { nodes: found.nodes, help: found.help, ..Diagnostic::new(found.code, found.message) };
                 return Err(diagnostic.into());
+            }
+            if stage > Stage::Import {
+                source.contracted = tenon_shape_passes::attached(&module)?;
             }
             if let Some(sizes) = module.op().attribute("graph.bucket").and_then(Attribute::as_dictionary) {
                 let point = sizes

@@ -15,6 +15,7 @@ mod lower;
 mod models;
 mod quantized;
 mod recipe;
+mod resume;
 mod rewriting;
 mod run;
 mod selection;
