@@ -12,14 +12,14 @@ pub enum RuntimeError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// No bucket holds a request.
-    #[error("no bucket holds inputs of these shapes: {shapes}; the nearest refuses, {source}")]
+    #[error("no bucket holds inputs of these shapes: {shapes}; {reason}")]
     NoBucket {
         /// The shapes given.
         shapes: String,
+        /// The dimensions that no bucket takes, or the nearest bucket with what keeps it from holding them.
+        reason: String,
         /// The buckets that there are.
         buckets: String,
-        /// Why the largest bucket refuses.
-        source: Box<RuntimeError>,
     },
     /// A weight is missing or is not the one that the plan was made for.
     #[error("weight `{name}`: expected {expected}, found {found}")]
@@ -204,9 +204,12 @@ impl RuntimeError {
     pub fn help(&self) -> Option<String> {
         match self {
             RuntimeError::Plan(error) => error.help(),
-            RuntimeError::Parameter { .. } => {
-                Some("load the weights of the model that the plan was built from".to_owned())
-            }
+            RuntimeError::Parameter { found, .. } if found == "nothing" => Some(
+                "give the model's weights: `--weights FILE.safetensors` for a `.mlir` model or dump, which holds none itself".to_owned(),
+            ),
+            RuntimeError::Parameter { .. } => Some(
+                "give the weights of the model that the plan was built from, with `--weights` where the model is a `.mlir` file".to_owned(),
+            ),
             RuntimeError::Entry { .. } => Some("run the plan with the PTX that was built with it".to_owned()),
             RuntimeError::Rounds { .. } => {
                 Some("give inputs for which the loop ends, or export the model with a larger trip count".to_owned())

@@ -14,6 +14,7 @@ pub mod device;
 mod error;
 mod executable;
 mod instance;
+mod no_bucket;
 pub mod plan;
 mod pool;
 

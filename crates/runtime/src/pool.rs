@@ -10,6 +10,7 @@ use tenon_tensor::Tensor;
 
 use crate::bind::bind;
 use crate::device::Device;
+use crate::no_bucket::refusal;
 use crate::{DeviceModules, DeviceParameters, Executable, Instance, RunResult, RuntimeError};
 
 /// A compiled bucket of a pool.
@@ -17,6 +18,8 @@ use crate::{DeviceModules, DeviceParameters, Executable, Instance, RunResult, Ru
 pub struct Bucket {
     /// Its name: `batch=4,seq=64`.
     pub name: String,
+    /// Size of each named dimension, for refusals.
+    pub sizes: BTreeMap<String, u64>,
     /// What orders buckets that hold the same request: the cheapest is taken.
     pub cost: u128,
     /// What runs.
@@ -71,31 +74,16 @@ impl Pool {
     /// The cheapest bucket that holds a request.
     ///
     /// # Errors
-    /// What every bucket refuses alike; else that none holds it, with what the largest says.
+    /// What every bucket refuses alike; else that none holds it, with the dimension that no bucket takes, or the nearest bucket.
     pub fn choose(&self, inputs: &[(String, Tensor)]) -> Result<usize, RuntimeError> {
-        let mut last = None;
+        let mut errors = Vec::with_capacity(self.buckets.len());
         for (index, bucket) in self.buckets.iter().enumerate() {
             match bind(bucket.executable.plan(), bucket.executable.expressions(), inputs) {
                 Ok(_) => return Ok(index),
-                Err(error) => last = Some(error),
+                Err(error) => errors.push(error),
             }
         }
-        let is_shape = |error: &RuntimeError| {
-            matches!(
-                error,
-                RuntimeError::InputShape { .. }
-                    | RuntimeError::ExtentCapacity { .. }
-                    | RuntimeError::ExtentConflict { .. }
-            )
-        };
-        let shapes: Vec<_> = inputs.iter().map(|(name, tensor)| format!("{name} {:?}", tensor.shape())).collect();
-        let names: Vec<_> = self.buckets.iter().map(|bucket| bucket.name.as_str()).collect();
-        let error = last.unwrap_or(RuntimeError::UnknownInput { name: String::new(), known: "no bucket".to_owned() });
-        if self.buckets.len() > 1 && is_shape(&error) {
-            let (shapes, buckets) = (shapes.join(", "), names.join("; "));
-            return Err(RuntimeError::NoBucket { shapes, buckets, source: Box::new(error) });
-        }
-        Err(error)
+        Err(refusal(&self.buckets, inputs, errors))
     }
 
     /// Runs a request in the cheapest bucket that holds it, and says which.

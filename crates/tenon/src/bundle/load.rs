@@ -66,6 +66,7 @@ pub fn pool(
         let point = program.record.bucket.iter().map(|(name, size)| (name.clone(), *size)).collect();
         Bucket {
             name: program.record.label().unwrap_or_else(|| "all".to_owned()),
+            sizes: program.record.bucket.clone(),
             cost: point_cost(&point).0,
             executable: Arc::clone(&program.executable),
             parameters: program.record.parameters.clone(),

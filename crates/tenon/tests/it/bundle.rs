@@ -65,6 +65,66 @@ fn a_bundle_runs_without_its_model() {
     tenon(&[&["run", model.as_str(), "--recipe-hash", "00"][..], &x].concat()).refused("E0051");
 }
 
+/// Whatever the buckets are, a request outside of them is refused by one code, with the dimension and what the buckets take.
+#[test]
+fn a_request_outside_of_the_buckets_is_refused_by_its_dimension() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = |sizes: &str, between: &str| {
+        format!("recipe = 1\n[semantic.dims]\nbatch = {{ allowed = {sizes}, between = '{between}' }}\n")
+    };
+    let run = |bundle: &Path, shape: &[usize]| {
+        let zeros = Tensor::zeros(tenon_tensor::DType::F32, shape.to_vec()).unwrap();
+        let given = format!("x={}", write_npy(&folder, "x.npy", &zeros));
+        tenon(&["run", bundle.to_str().unwrap(), "--input", &given])
+    };
+    for (allowed, between, rows, said) in [
+        ("[4]", "reject", 5, "dimension 0 of input `x` is 5, and the only bucket takes 4"),
+        ("[4]", "pad", 5, "dimension 0 of input `x` (`batch`) is 5, and no bucket takes more than 4"),
+        ("[1, 4]", "reject", 2, "dimension 0 of input `x` (`batch`) is 2, and the buckets take 1, 4"),
+        ("[4, 16]", "pad", 17, "dimension 0 of input `x` (`batch`) is 17, and no bucket takes more than 16"),
+    ] {
+        let bundle = build(&folder, &sizes(allowed, between), "space", &[]);
+        let outcome = run(&bundle, &[rows, 3]);
+        let text = outcome.refused("E0723");
+        assert!(text.contains(said) && text.contains("batch=4"), "{allowed} {between}: {text}");
+        // What the model itself fixes is another fault, and so is another rank or a missing input.
+        let outcome = run(&bundle, &[4, 5]);
+        assert!(outcome.refused("E0715").contains("dimension 1 of input `x` must be 3"), "{}", outcome.stderr);
+        run(&bundle, &[4]).refused("E0714");
+        tenon(&["run", bundle.to_str().unwrap()]).refused("E0710");
+    }
+    // Sizes that belong together: each is in a bucket, and none has both.
+    let model = write(
+        &folder,
+        "two.mlir",
+        r#"
+module attributes {graph.model = "two"} {
+  func.func @main(%x: tensor<?x?xf32, {dims = ["n", "m"]}> {graph.name = "x"}) -> (tensor<?x?xf32, {dims = ["n", "m"]}> {graph.name = "y"}) {
+    %0 = graph.elementwise add(%x, %x) : (tensor<?x?xf32, {dims = ["n", "m"]}>, tensor<?x?xf32, {dims = ["n", "m"]}>) -> tensor<?x?xf32, {dims = ["n", "m"]}> loc("Add_0")
+    return %0 : tensor<?x?xf32, {dims = ["n", "m"]}>
+  }
+}
+"#,
+    );
+    let zip = "recipe = 1\n[semantic]\ncombine = 'zip'\n[semantic.dims]\nn = { allowed = [2, 40] }\nm = { allowed = [80, 7] }\n";
+    let (recipe, out) = (write(&folder, "zip.toml", zip), file(&folder, "zip"));
+    let outcome = tenon(&["build", &model, "--recipe", &recipe, "-o", &out, "--json"]);
+    let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let bundle = PathBuf::from(value["file"].as_str().unwrap());
+    for (shape, said) in [
+        ([40, 40], "dimension 1 of input `x` (`m`) is 40, and the buckets take 7, 80"),
+        ([3, 7], "dimension 0 of input `x` (`n`) is 3, and the buckets take 2, 40"),
+    ] {
+        let outcome = run(&bundle, &shape);
+        assert!(outcome.refused("E0723").contains(said), "{}", outcome.stderr);
+    }
+    // From n=40 it is 38 away, from m=80 73.
+    let outcome = run(&bundle, &[2, 7]);
+    let text = outcome.refused("E0723");
+    let said = "none has them together: in the nearest, m=7,n=40, dimension 0 of input `x` (`n`) is 2, which takes 40";
+    assert!(text.contains(said) && text.contains("m=80,n=2; m=7,n=40"), "{text}");
+}
+
 #[test]
 fn bundles_are_the_same_bytes_wherever_and_however_they_are_built() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
