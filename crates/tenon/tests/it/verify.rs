@@ -105,6 +105,64 @@ fn budgets_bite_by_shapes_and_by_the_memory_plan() {
         outcome.stderr
     );
     assert!(outcome.stderr.contains("recipe.toml:8:1"), "{}", outcome.stderr);
+    // Scores of attention are never in memory where one kernel computes it, and are where the recipe takes that back.
+    let attention = r#"
+module attributes {graph.model = "attention"} {
+  func.func @main(%q: tensor<4x64x16xf32> {graph.name = "q"}, %k: tensor<4x16x64xf32> {graph.name = "k"}, %v: tensor<4x64x16xf32> {graph.name = "v"}) -> (tensor<4x64x16xf32> {graph.name = "y"}) {
+    %root = graph.constant dense<0.25> : tensor<f32> -> tensor<f32>
+    %0 = graph.contract "bmk,bkn->bmn"(%q, %k) accumulate f32 : (tensor<4x64x16xf32>, tensor<4x16x64xf32>) -> tensor<4x64x64xf32> loc("Scores")
+    %1 = graph.elementwise multiply(%0, %root) : (tensor<4x64x64xf32>, tensor<f32>) -> tensor<4x64x64xf32> loc("Scale")
+    %2 = graph.softmax %1 {axis = 2} : tensor<4x64x64xf32> -> tensor<4x64x64xf32> loc("Softmax")
+    %3 = graph.contract "bmk,bkn->bmn"(%2, %v) accumulate f32 : (tensor<4x64x64xf32>, tensor<4x64x16xf32>) -> tensor<4x64x16xf32> loc("Sum")
+    return %3 : tensor<4x64x16xf32>
+  }
+}
+"#;
+    let model = write(&folder, "attention.mlir", attention);
+    for (clauses, code) in [
+        ("", None),
+        ("[compile.attention]\nimplementation = 'flash'\n", None),
+        // Four heads of 64 by 64 scores of 4 bytes.
+        ("[compile.attention]\nimplementation = 'unfused'\n", Some("65536 bytes")),
+        ("[semantic.numerics]\nrewrites = 'exact'\n", Some("65536 bytes")),
+    ] {
+        let text = format!("recipe = 1\n{clauses}[hardware]\nactivation_budget = 65535\n");
+        let outcome = tenon(&["verify", &model, "--recipe", &write(&folder, "attention.toml", text)]);
+        match code {
+            None => drop(outcome.done()),
+            Some(bytes) => assert!(outcome.refused("E0226").contains(bytes), "{}", outcome.stderr),
+        }
+    }
+    // What is cut out of a product is all that is written of it, and an output has memory of its own.
+    let parts = r#"
+module attributes {graph.model = "parts"} {
+  graph.parameter @a : tensor<64x64xf32>
+  func.func @main(%x: tensor<64x64xf32> {graph.name = "x"}) -> (tensor<64x64xf32> {graph.name = "y"}, tensor<64x64xf32> {graph.name = "z"}) {
+    %a = graph.get_parameter @a : tensor<64x64xf32>
+    %1 = graph.contract "mk,kn->mn"(%x, %a) accumulate f32 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("Cut")
+    %2 = graph.slice %1 {sizes = [16, 64], starts = [0, 0], steps = array<i64: 1, 1>} : tensor<64x64xf32> -> tensor<16x64xf32> loc("Rows")
+    %3 = graph.contract "km,kn->mn"(%2, %2) accumulate f32 : (tensor<16x64xf32>, tensor<16x64xf32>) -> tensor<64x64xf32> loc("Out")
+    %4 = graph.contract "mk,kn->mn"(%3, %a) accumulate f32 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("Last")
+    return %3, %4 : tensor<64x64xf32>, tensor<64x64xf32>
+  }
+}
+"#;
+    let model = write(&folder, "parts.mlir", parts);
+    let weights = Tensor::from_f32(vec![64, 64], &[0.125; 4096]).unwrap();
+    let header = r#"{"a":{"dtype":"F32","shape":[64,64],"data_offsets":[0,16384]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.extend_from_slice(weights.bytes());
+    let weights = write(&folder, "parts.safetensors", bytes);
+    // Sixteen rows of 64 numbers of 4 bytes.
+    for (budget, code) in [(4096, None), (4095, Some("E0226"))] {
+        let recipe = write(&folder, "parts.toml", format!("recipe = 1\n[hardware]\nactivation_budget = {budget}\n"));
+        let outcome = tenon(&["verify", &model, "--recipe", &recipe, "--weights", &weights]);
+        match code {
+            None => drop(outcome.done()),
+            Some(code) => assert!(outcome.refused(code).contains("4096 bytes"), "{}", outcome.stderr),
+        }
+    }
     let two = r#"
 module attributes {graph.model = "two"} {
   func.func @main(%x: tensor<64x64xf32> {graph.name = "x"}) -> (tensor<64x64xf32> {graph.name = "y"}) {
