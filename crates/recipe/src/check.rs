@@ -32,6 +32,7 @@ impl Checker {
     }
 
     fn unknown(&mut self, span: Range<usize>, name: &str, full: &str, keys: &[Key]) {
+        let full = shown(full);
         let nearest = nearest(name, keys.iter().map(|key| key.name));
         let names: Vec<_> = keys.iter().map(|key| key.name).collect();
         let help = match nearest {
@@ -69,13 +70,14 @@ impl Checker {
             Kind::Named(below) => match value.as_table() {
                 Some(table) => {
                     for entry in &table.0 {
-                        if entry.key.is_empty() {
+                        if !is_name(&entry.key) {
+                            let what = if entry.key.is_empty() { "is empty" } else { "has a control character" };
                             let error = RecipeError::new(
                                 WrongValue,
                                 Some(entry.key_span.clone()),
-                                format!("a name in `{path}` is empty"),
+                                format!("a name in `{path}` {what}"),
                             );
-                            self.errors.push(error.help_with("write a name"));
+                            self.errors.push(error.help_with("write a name that can be seen"));
                         }
                         self.value(&entry.node, below, &join(path, &entry.key));
                     }
@@ -83,7 +85,11 @@ impl Checker {
                 None => self.wrong(value, path, "a table"),
             },
             Kind::Choice(words) => self.choice(value, words, path),
-            Kind::Text => fits(value.as_text().is_some_and(|text| !text.is_empty()), "a text that is not empty", self),
+            Kind::Text => fits(
+                value.as_text().is_some_and(is_name),
+                "a text that is not empty and has no control characters",
+                self,
+            ),
             Kind::Sha256 => fits(value.as_text().is_some_and(is_sha256), "64 hexadecimal digits in lower case", self),
             Kind::Bool => fits(value.as_bool().is_some(), "true or false", self),
             Kind::Version => {
@@ -134,7 +140,8 @@ impl Checker {
                 let expected =
                     if expected.len() == 1 { expected[0].clone() } else { format!("one of {}", expected.join(", ")) };
                 let message = format!("`{path}` must be {expected}, not {}", value.describe());
-                let near = value.as_text().and_then(|text| nearest(text, words.iter().map(|word| word.word)));
+                let known = words.iter().filter(|word| word.status == Status::Enforced).map(|word| word.word);
+                let near = value.as_text().and_then(|text| nearest(text, known));
                 let help = near.map_or_else(|| format!("write {expected}"), |near| format!("did you mean \"{near}\"?"));
                 self.errors.push(RecipeError::new(WrongValue, Some(value.span.clone()), message).help_with(help));
             }
@@ -158,7 +165,7 @@ impl Checker {
         let Some(list) = value.as_list() else { return self.wrong(value, path, expected) };
         for entry in list {
             let is_entry = match &entry.value {
-                Value::Text(name) => !name.is_empty(),
+                Value::Text(name) => is_name(name),
                 _ => entry.as_size().is_some_and(|size| size <= MAX_SIZE),
             };
             if !is_entry {
@@ -172,7 +179,7 @@ impl Checker {
         let mut seen: Vec<&str> = Vec::new();
         for entry in list {
             match entry.as_text() {
-                Some(text) if !text.is_empty() && !seen.contains(&text) => seen.push(text),
+                Some(text) if is_name(text) && !seen.contains(&text) => seen.push(text),
                 _ => return self.wrong(entry, path, expected),
             }
         }
@@ -185,7 +192,7 @@ impl Checker {
             match entry.as_list() {
                 Some([]) | None => return self.wrong(entry, path, expected),
                 Some(names) => {
-                    if let Some(name) = names.iter().find(|name| name.as_text().is_none_or(str::is_empty)) {
+                    if let Some(name) = names.iter().find(|name| !name.as_text().is_some_and(is_name)) {
                         return self.wrong(name, path, expected);
                     }
                 }
@@ -211,14 +218,31 @@ fn range_of_numbers(least: f64, most: f64) -> String {
     }
 }
 
+/// Whether a text may name something: it is not empty, and all of it can be seen.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(char::is_control)
+}
+
 fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
+/// A name for messages: without control characters, and not longer than can be read.
+pub(crate) fn shown(name: &str) -> String {
+    const MOST: usize = 100;
+    let mut shown: String = name.chars().take(MOST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if name.chars().nth(MOST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 /// The candidate most similar to a name, if one is similar at all.
 pub(crate) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
-    let scored = candidates.map(|known| (strsim::osa_distance(name, known), known));
-    scored.min().filter(|(distance, _)| *distance <= 3).map(|(_, known)| known)
+    let (distance, known) = candidates.map(|known| (strsim::osa_distance(name, known), known)).min()?;
+    // A third of the longer name, so that a short word is not proposed for any other.
+    let length = name.chars().count().max(known.chars().count());
+    (distance < length && distance <= length.div_ceil(3).max(1)).then_some(known)
 }
 
 /// A number of bytes: an integer, or digits and a unit.

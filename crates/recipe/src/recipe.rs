@@ -1,7 +1,7 @@
 //! The recipe as data: defaults filled in, every clause by its meaning.
 
 use indexmap::IndexMap;
-use tenon_tensor::DType;
+use tenon_tensor::{DType, Overflow, decode_float, encode_float_with};
 
 /// A recipe with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,8 +81,10 @@ impl PadValue {
     pub fn fits(self, dtype: DType) -> bool {
         match self {
             PadValue::Bool(_) => dtype == DType::Bool,
-            PadValue::Float(_) => dtype.is_float(),
-            PadValue::Integer(value) if dtype.is_float() => value.unsigned_abs() <= 1 << 24,
+            PadValue::Float(value) => dtype.is_float() && is_within(value, dtype),
+            PadValue::Integer(value) if dtype.is_float() => {
+                value.unsigned_abs() <= 1 << 24 && is_within(value as f64, dtype)
+            }
             PadValue::Integer(value) if dtype == DType::Bool => (0..=1).contains(&value),
             PadValue::Integer(value) if dtype.is_integer() => {
                 let (value, bits) = (i128::from(value), dtype.bits());
@@ -95,6 +97,14 @@ impl PadValue {
             PadValue::Integer(_) => false,
         }
     }
+}
+
+/// Whether a number lies within the finite values of a float type, rounded to it.
+fn is_within(value: f64, dtype: DType) -> bool {
+    let rounded = |value: f64| decode_float(dtype, encode_float_with(dtype, value, Overflow::Special));
+    // A type without infinity and NaN has its largest value in place of a larger number.
+    let largest = rounded(f64::INFINITY);
+    rounded(value).is_finite() && (!largest.is_finite() || value.abs() <= largest)
 }
 
 /// An entry of an input's `dims`.

@@ -86,6 +86,49 @@ fn unknown_keys_are_named_with_the_nearest() {
     assert_eq!((code.as_str(), help.as_str()), ("E0205", "did you mean \"exact\"?"));
 }
 
+/// Only a word that is nearly written is proposed, and never one that is refused.
+#[test]
+fn words_are_proposed_by_their_distance() {
+    for (text, help) in [
+        ("[semantic.numerics]\nrewrites = 'reasociates'", "did you mean \"reassociates\"?"),
+        ("[semantic.numerics]\nrewrites = 'fast'", "write one of \"exact\", \"reassociates\", \"approximates\""),
+        ("[semantic]\ncombine = 'sum'", "write one of \"product\", \"zip\""),
+        ("[semantic]\ncombine = 'zap'", "did you mean \"zip\"?"),
+        ("[semantic.dims.n]\nallowed = [1]\nbetween = 'cut'", "write one of \"reject\", \"pad\""),
+        ("[compile.layout]\nconv = 'nhwcc'", "write one of \"auto\", \"nchw\""),
+        ("[hardware]\nover_budget = 'x'", "write one of \"error\", \"offload\", \"stream\""),
+    ] {
+        let (code, _, message, found) = fault(&format!("recipe = 1\n{text}"));
+        assert_eq!((code.as_str(), found.as_str()), ("E0205", help), "{text}: {message}");
+    }
+    assert!(fault("recipe = 1\nabcdef = 1").3.starts_with("keys here are"));
+}
+
+/// What cannot be seen names nothing, and messages stay short whatever stands in the file.
+#[test]
+fn names_can_be_seen_and_messages_are_short() {
+    for text in [
+        "name = \"a\\u0007\"",
+        "name = \"a\\nb\"",
+        "[semantic.dims.\"a\\u001b[31m\"]\nallowed = [1]",
+        "[semantic.inputs.\"x\\u0000\"]\ndtype = 'f32'",
+        "[semantic.inputs.x]\ndims = [\"a\\tb\"]",
+        "[hardware]\ntargets = [\"t4\\r\"]",
+        "[compile.fusion]\nrequire = [[\"conv\\u007f\"]]",
+        "[compile.fusion]\ndisable = [\"a\\u0085\"]",
+    ] {
+        let (code, _, message, _) = fault(&format!("recipe = 1\n{text}"));
+        assert_eq!(code, "E0205", "{text}");
+        assert!(!message.chars().any(char::is_control), "{message:?}");
+    }
+    let long = "x".repeat(200_000);
+    for text in [format!("{long} = 1"), format!("name = 1\n[semantic.numerics]\nrewrites = '{long}'")] {
+        for error in refused(&format!("recipe = 1\n{text}")) {
+            assert!(error.to_string().chars().count() < 400, "{}", error.to_string().len());
+        }
+    }
+}
+
 #[test]
 fn clauses_that_are_not_enforced_are_refused_by_name() {
     // Every line of the table that is not enforced, by a value that its kind takes.
@@ -201,13 +244,28 @@ fn a_value_to_pad_with_is_one_of_its_input() {
     };
     let good = Recipe::parse(&text("dims = ['n']\ndtype = 'ui8'\npad = 255")).unwrap();
     assert_eq!(good.inputs["x"].pad, Some(PadValue::Integer(255)));
-    Recipe::parse(&text("pad = -0.5")).unwrap();
+    for input in [
+        "pad = -0.5",
+        // The largest finite value of each type, and what rounds to it.
+        "dims = ['n']\ndtype = 'f32'\npad = 3.4028235e38",
+        "dims = ['n']\ndtype = 'f16'\npad = 65504",
+        "dims = ['n']\ndtype = 'f8E4M3FN'\npad = 448.0",
+        "dims = ['n']\ndtype = 'f4E2M1FN'\npad = -6.0",
+    ] {
+        Recipe::parse(&text(input)).unwrap();
+    }
     for (input, span) in [
         ("dims = ['m', 3]\npad = 0", "0"),
         ("dims = ['n']\ndtype = 'ui8'\npad = 256", "256"),
         ("dims = ['n']\ndtype = 'i8'\npad = -129", "-129"),
         ("dims = ['n']\ndtype = 'i64'\npad = 0.5", "0.5"),
         ("dims = ['n']\ndtype = 'f32'\npad = true", "true"),
+        ("dims = ['n']\ndtype = 'f32'\npad = 1e39", "1e39"),
+        ("dims = ['n']\ndtype = 'f32'\npad = -1e39", "-1e39"),
+        ("dims = ['n']\ndtype = 'f16'\npad = 65520", "65520"),
+        ("dims = ['n']\ndtype = 'bf16'\npad = 3.4e38", "3.4e38"),
+        ("dims = ['n']\ndtype = 'f8E4M3FN'\npad = 480.0", "480.0"),
+        ("dims = ['n']\ndtype = 'f4E2M1FN'\npad = 6.5", "6.5"),
     ] {
         let (code, found, message, _) = fault(&text(input));
         assert_eq!((code.as_str(), found.as_str()), ("E0207", span), "{message}");

@@ -63,7 +63,49 @@ impl SourceText {
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         (line, column)
     }
+
+    /// The text with its first line of the span cut to what a terminal shows, and the span in it; none where nothing need be cut.
+    ///
+    /// Lines before are kept as empty ones, so that the line keeps its number. Control characters, which a terminal would obey, are replaced.
+    fn excerpt(&self) -> Option<(String, Range<usize>)> {
+        let start = self.text.get(..self.span.start)?.rfind('\n').map_or(0, |place| place + 1);
+        let rest = self.text.get(start..)?;
+        let line = rest.split('\n').next()?;
+        let last = self.text.get(..self.span.end)?.rfind('\n').map_or(0, |place| place + 1);
+        let last_line = self.text.get(last..)?.split('\n').next()?;
+        let is_shown = |line: &str| {
+            line.len() <= LONGEST_LINE && !line.trim_end_matches('\r').chars().any(|c| c.is_control() && c != '\t')
+        };
+        if is_shown(line) && is_shown(last_line) {
+            return None;
+        }
+        let seen = |text: &str| text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}");
+        let (before, from) = line.split_at_checked(self.span.start - start)?;
+        let length = (self.span.end - self.span.start).min(from.len());
+        let meant = from.get(..length)?;
+        let skipped = before.chars().count().saturating_sub(CONTEXT);
+        let mut text = "\n".repeat(self.text.get(..start)?.matches('\n').count());
+        text.push_str(if skipped > 0 { "…" } else { "" });
+        text.push_str(&seen(&before.chars().skip(skipped).collect::<String>()));
+        let begin = text.len();
+        text.push_str(&seen(&meant.chars().take(CONTEXT).collect::<String>()));
+        let end = text.len();
+        let after = from.get(length..)?;
+        let left = CONTEXT.saturating_sub(meant.chars().count());
+        text.push_str(&seen(&after.chars().take(left).collect::<String>()));
+        if meant.chars().nth(CONTEXT).is_some() || after.chars().nth(left).is_some() {
+            text.push('…');
+        }
+        Some((text, begin..end))
+    }
 }
+
+/// Longest line of a text that is shown whole, in bytes.
+const LONGEST_LINE: usize = 240;
+/// Characters of a longer one that are shown before its place, and from there on.
+const CONTEXT: usize = 80;
+/// Longest message that people see; machines get all of it.
+const LONGEST_MESSAGE: usize = 4000;
 
 impl Diagnostic {
     /// A diagnostic without place or nodes.
@@ -79,8 +121,10 @@ impl Diagnostic {
 
     /// With the place in a text.
     pub fn with_source(mut self, name: &str, text: &Arc<str>, span: Range<usize>) -> Self {
+        // The end of the text is shown behind its last line.
+        let last = text.trim_end_matches(['\n', '\r']).len();
         let end = span.end.min(text.len());
-        let span = span.start.min(end)..end;
+        let span = span.start.min(end).min(last)..end;
         self.source = Some(SourceText { name: name.to_owned(), text: Arc::clone(text), span });
         self
     }
@@ -88,11 +132,15 @@ impl Diagnostic {
     /// For people: several lines, ending in a newline.
     pub fn render(&self, color: bool) -> String {
         let mut text = String::new();
+        let message = match self.message.char_indices().nth(LONGEST_MESSAGE) {
+            Some((end, _)) => format!("{}… (`--json` shows all of it)", &self.message[..end]),
+            None => self.message.clone(),
+        };
         match &self.source {
-            Some(source) => text.push_str(&self.report(source, color)),
+            Some(source) => text.push_str(&self.report(source, &message, color)),
             None => {
                 let (bold, reset) = if color { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
-                let _ = writeln!(text, "{bold}error[{}]{reset}: {}", self.code, self.message);
+                let _ = writeln!(text, "{bold}error[{}]{reset}: {message}", self.code);
             }
         }
         if !self.nodes.is_empty() && !self.nodes.iter().all(|node| self.message.contains(node.as_str())) {
@@ -107,22 +155,35 @@ impl Diagnostic {
         text
     }
 
-    fn report(&self, source: &SourceText, color: bool) -> String {
+    fn report(&self, source: &SourceText, message: &str, color: bool) -> String {
         let config = Config::default().with_index_type(IndexType::Byte).with_color(color).with_compact(true);
-        let span = (source.name.as_str(), source.span.clone());
+        let excerpt = source.excerpt();
+        let (shown, place) = match &excerpt {
+            Some((text, place)) => (text.as_str(), place.clone()),
+            None => (source.text.as_ref(), source.span.clone()),
+        };
+        let span = (source.name.as_str(), place.clone());
         let kind = format!("error[{}]", self.code);
         let report = Report::build(ReportKind::Custom(&kind, ariadne::Color::Red), span.clone())
             .with_config(config)
-            .with_message(&self.message)
+            .with_message(message)
             .with_label(Label::new(span).with_color(ariadne::Color::Red).with_message("here"))
             .finish();
         let mut bytes = Vec::new();
-        match report.write((source.name.as_str(), Source::from(source.text.as_ref())), &mut bytes) {
+        let text = match report.write((source.name.as_str(), Source::from(shown)), &mut bytes) {
             // The heading is coloured whatever the configuration says.
             Ok(()) if !color => without_escapes(&String::from_utf8_lossy(&bytes)),
             Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(_) => format!("error[{}]: {}\n", self.code, self.message),
+            Err(_) => return format!("error[{}]: {message}\n", self.code),
+        };
+        if excerpt.is_none() {
+            return text;
         }
+        // The column is that of the file.
+        let (line, column) = source.position();
+        let (_, in_excerpt) = SourceText { name: String::new(), text: shown.into(), span: place }.position();
+        let name = &source.name;
+        text.replacen(&format!("{name}:{line}:{in_excerpt}"), &format!("{name}:{line}:{column}"), 1)
     }
 
     /// For machines: one line of JSON without its newline.
@@ -282,6 +343,38 @@ mod tests {
         assert_eq!(diagnostic.render(false), "error[E0501]: node `Conv_1`: no schedule\n");
         diagnostic.message = "no schedule".to_owned();
         assert_eq!(diagnostic.render(false), "error[E0501]: no schedule\n  node: Conv_1\n");
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_place_and_control_characters_are_not_obeyed() {
+        let long = |length: usize| "x".repeat(length);
+        let line = format!("first\n{} = {{ wrong = 1 }} # {}\nlast", long(5000), long(100_000));
+        let start = line.find("wrong").expect("it is there");
+        let diagnostic =
+            Diagnostic::new("E0203", "unknown key").with_source("r.toml", &line.as_str().into(), start..start + 5);
+        for color in [false, true] {
+            let rendered = diagnostic.render(color);
+            let plain = without_escapes(&rendered);
+            assert!(plain.len() < 1500 && rendered.len() < 6000, "{} {}", plain.len(), rendered.len());
+            // Line and column are those of the file: 5000 characters and ` = { ` before it.
+            assert!(plain.contains("r.toml:2:5006") && plain.contains("= { "), "{plain}");
+        }
+        assert!(diagnostic.render(false).contains("= { wrong = 1 } # xxx"), "{}", diagnostic.render(false));
+        assert!(diagnostic.to_json().contains("\"line\":2,\"column\":5006"));
+        // A place that is longer than what is shown, and one over several lines.
+        for span in [6..line.len(), 0..line.len()] {
+            let rendered =
+                Diagnostic::new("E0202", "m").with_source("r.toml", &line.as_str().into(), span).render(false);
+            assert!(rendered.len() < 1500, "{}", rendered.len());
+        }
+        let text: Arc<str> = "a = 'b\u{1b}[2Jc\u{7}'".into();
+        let rendered = Diagnostic::new("E0205", "m").with_source("r.toml", &text, 0..1).render(true);
+        assert!(
+            !rendered.contains("\u{1b}[2J") && !rendered.contains('\u{7}') && rendered.contains("a"),
+            "{rendered:?}"
+        );
+        let rendered = Diagnostic::new("E0205", long(100_000)).render(false);
+        assert!(rendered.len() < 5000 && rendered.contains("--json"), "{}", rendered.len());
     }
 
     #[test]

@@ -67,7 +67,9 @@ pub struct Runner<'o> {
 pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let scored = candidates.into_iter().map(|candidate| (strsim::osa_distance(name, candidate), candidate));
     let (distance, candidate) = scored.min()?;
-    (distance <= 2.max(name.chars().count() / 3)).then_some(candidate)
+    // A third of the longer name, so that a short word is not proposed for any other.
+    let length = name.chars().count().max(candidate.chars().count());
+    (distance < length && distance <= length.div_ceil(3).max(1)).then_some(candidate)
 }
 
 impl<'o> Runner<'o> {

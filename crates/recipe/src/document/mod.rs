@@ -111,9 +111,11 @@ impl Node {
     /// The value for messages.
     pub(crate) fn describe(&self) -> String {
         match &self.value {
-            Value::Text(text) => format!("\"{}\"", text.chars().take(60).collect::<String>()),
+            Value::Text(text) => format!("\"{}\"", crate::check::shown(text)),
             Value::Integer(Some(number)) => number.to_string(),
             Value::Integer(None) => "an integer of more than 64 bits".to_owned(),
+            // 1e39 rather than forty digits.
+            Value::Float(number) if number.abs() >= 1e16 => format!("{number:e}"),
             Value::Float(number) => number.to_string(),
             Value::Bool(value) => value.to_string(),
             Value::List(_) => "a list".to_owned(),

@@ -77,4 +77,65 @@ fn a_free_dimension_is_refused_with_the_stanza() {
     let outcome = tenon(&["lower", &testdata("command/mlp.mlir")]);
     let text = outcome.refused("E0223");
     assert!(text.contains("[semantic.dims]") && text.contains("batch = { allowed = [1] }"), "{text}");
+    assert!(text.contains("or compile for the shapes of given inputs with --shapes-from-inputs"), "{text}");
+}
+
+/// A clause for a dimension that is spelt otherwise is shown where it stands, with the dimension that was meant.
+#[test]
+fn a_misspelt_dimension_is_proposed() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, said) in [
+        ("bacth", "`semantic.dims.bacth` names no dimension of the model: did you mean `batch`?"),
+        ("sequence", "`semantic.dims.sequence` names no dimension of the model; say in a recipe"),
+    ] {
+        let recipe = write(&folder, "r.toml", format!("recipe = 1\n[semantic.dims]\n{name} = {{ allowed = [1] }}\n"));
+        let outcome = tenon(&["lower", &testdata("command/mlp.mlir"), "--recipe", &recipe]);
+        let text = outcome.refused("E0223");
+        assert!(text.contains(said) && text.contains("r.toml:3:1"), "{text}");
+    }
+}
+
+/// What a command advises is an option that it has.
+#[test]
+fn advice_is_about_options_of_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = testdata("command/mlp.mlir");
+    let recipe = write(&folder, "r.toml", "recipe = 1\n");
+    let check = tenon(&["recipe", "check", &recipe, &model]);
+    assert!(!check.refused("E0223").contains("--shapes-from-inputs"), "{}", check.stderr);
+    let import = write(&folder, "import.mlir", tenon(&["lower", &model, "--stage", "import"]).done());
+    let resumed = tenon(&["lower", "--from", &import]);
+    assert!(!resumed.refused("E0223").contains("--shapes-from-inputs"), "{}", resumed.stderr);
+    if tenon_target::Ptxas::locate().is_ok() {
+        let codegen = tenon(&["codegen", &model]);
+        let text = codegen.refused("E0223");
+        assert!(text.contains("--shape x=1,3,224,224") && !text.contains("--shapes-from-inputs"), "{text}");
+    }
+}
+
+/// A file of one long line is not printed whole.
+#[test]
+fn refusals_are_short_whatever_the_file_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "x".repeat(300_000);
+    for (name, text) in [
+        ("key.toml", format!("recipe = 1\nsemantic = {{ {long} = 1 }}\n")),
+        ("text.toml", format!("recipe = 1\nsemantic.combine = '{long}'\n")),
+        ("comment.toml", format!("recipe = 1 # {long}\nnamee = 'a' # {long}\n")),
+        ("flow.yaml", format!("{{ recipe: 1, name: a, {long}: 1 }}\n")),
+        ("syntax.yaml", format!("recipe: 1\nname: [{long}\n")),
+        ("escape.toml", "recipe = 1\nnam = \"\u{1b}[2J\"\n".to_owned()),
+    ] {
+        let path = write(&folder, name, text);
+        for flag in ["-q", "--json"] {
+            let outcome = tenon(&[flag, "recipe", "check", &path]);
+            assert_eq!(outcome.status, 1, "{}", outcome.stderr);
+            assert!(!outcome.stderr.contains("\u{1b}"), "{name}: {}", outcome.stderr.len());
+            let longest = outcome.stderr.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+            assert!(flag == "--json" || longest < 600, "{name}: a line of {longest} characters");
+        }
+    }
+    let model = write(&folder, "long.mlir", format!("module {{ {} }}", "(".repeat(300_000)));
+    let outcome = tenon(&["lower", &model]);
+    assert!(outcome.status == 1 && outcome.stderr.len() < 5000, "{}", outcome.stderr.len());
 }

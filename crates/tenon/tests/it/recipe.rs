@@ -42,9 +42,91 @@ fn a_recipe_is_checked_against_its_model_with_places() {
         let outcome = check(name, text);
         assert!(outcome.refused(code).contains(place), "{name}: {}", outcome.stderr);
     }
+    for (name, text, code, place) in [
+        ("dim.toml", "[semantic.dims.seq]\nallowed = [2]\n", "E0224", "`seq`"),
+        (
+            "listed.toml",
+            "[hardware]\ntargets = ['t4']\n[hardware.expect.sm_80]\nspills = 0\n",
+            "E0207",
+            "listed.toml:6:18",
+        ),
+        ("unroll.toml", "[semantic.control_flow]\nunroll = { loop_y = 2 }\n", "E0234", "unroll.toml:5:12"),
+    ] {
+        let outcome = check(name, text);
+        assert!(outcome.refused(code).contains(place), "{name}: {}", outcome.stderr);
+    }
+    check(
+        "listed.toml",
+        "[hardware]\ntargets = ['t4']\n[hardware.expect.sm_75]\nspills = 0\n[hardware.expect.t4]\nspills = 0\n",
+    )
+    .done();
     // A recipe alone is checked without a model.
     let path = write(&folder, "alone.yaml", "recipe: 1\nname: alone\n");
     assert!(tenon(&["recipe", "check", &path]).done().contains("the recipe `alone` is valid"));
+}
+
+/// The recipe that `init` writes is one in the language of its file's ending, and the same in both.
+#[test]
+fn a_recipe_to_start_from_is_written_in_the_language_of_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    // Names that need quotes, expressions, and a model without free dimensions.
+    let expression = write(
+        &folder,
+        "odd \"name\".mlir",
+        r#"
+module attributes {graph.model = "odd"} {
+  func.func @main(%x: tensor<?x?xf32, {dims = ["n: 1", "m"]}> {graph.name = "x: #1"}, %z: tensor<?xi64, {dims = ["m * 2"]}> {graph.name = "z.z"}) -> (tensor<?x?xf32, {dims = ["n: 1", "m"]}> {graph.name = "y"}) {
+    %0 = graph.elementwise add(%x, %x) : (tensor<?x?xf32, {dims = ["n: 1", "m"]}>, tensor<?x?xf32, {dims = ["n: 1", "m"]}>) -> tensor<?x?xf32, {dims = ["n: 1", "m"]}> loc("Add_0")
+    return %0 : tensor<?x?xf32, {dims = ["n: 1", "m"]}>
+  }
+}
+"#
+        .replace("n: 1", "n"),
+    );
+    for (index, model) in [testdata(MODEL), testdata("command/rows.mlir"), expression].iter().enumerate() {
+        let path = |ending: &str| file(&folder, &format!("start{index}.{ending}"));
+        let hashes = ["toml", "yaml", "yml"].map(|ending| {
+            tenon(&["recipe", "init", model, "-o", &path(ending)]).done();
+            tenon(&["recipe", "check", &path(ending), model]).done();
+            tenon(&["recipe", "hash", &path(ending)]).done().to_owned()
+        });
+        assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{model}: {hashes:?}");
+        let yaml = std::fs::read_to_string(path("yaml")).unwrap();
+        assert!(yaml.contains("\nrecipe: 1\n") && yaml.contains("docs/recipes.md"), "{yaml}");
+        assert_eq!(yaml, std::fs::read_to_string(path("yml")).unwrap());
+    }
+    let model = testdata(MODEL);
+    assert!(tenon(&["recipe", "init", &model, "-o", &file(&folder, "r.json")]).refused("E0201").contains(".yaml"));
+}
+
+/// What the model's ranges and the placement of control flow refuse is seen without compiling, with the clause.
+#[test]
+fn a_check_goes_as_far_as_control_flow() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(testdata(MODEL)).unwrap();
+    let ranged =
+        text.replacen("graph.model = \"mlp\"", "graph.model = \"mlp\", graph.ranges = {batch = array<i64: 2, 8>}", 1);
+    assert!(ranged != text);
+    let ranged = write(&folder, "ranged.mlir", ranged);
+    let flow = |case: &str| testdata(&format!("control_flow/{case}/model.onnx"));
+    for (model, clauses, code, part) in [
+        (&ranged, "[semantic.dims]\nbatch = { allowed = [2, 16] }\n", "E0184", "r.toml:3:1"),
+        (&flow("loop_count"), "[compile.control_flow]\npolicy = 'kernel'\n", "E0411", "`loop_y`"),
+        (&flow("loop_count"), "[compile.control_flow]\npolicy = 'host'\n", "E0411", "host_dispatch"),
+        (
+            &flow("if_nested"),
+            "[compile.control_flow]\npolicy = 'kernel'\ninline_if_depth = 1\n",
+            "E0411",
+            "inline_if_depth",
+        ),
+        (&flow("if_small"), "[semantic.control_flow]\nunroll = { loop_z = 2 }\n", "E0234", "r.toml:3:12"),
+    ] {
+        let recipe = write(&folder, "r.toml", format!("recipe = 1\n{clauses}"));
+        let outcome = tenon(&["recipe", "check", &recipe, model]);
+        assert!(outcome.refused(code).contains(part), "{clauses}: {}", outcome.stderr);
+    }
+    let recipe = write(&folder, "r.toml", "recipe = 1\n[semantic.dims]\nbatch = { allowed = [2, 8] }\n");
+    assert!(tenon(&["recipe", "check", &recipe, &ranged]).done().contains("2 graphs"));
 }
 
 #[test]

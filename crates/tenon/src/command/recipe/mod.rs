@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use tenon_fusion_passes::PATTERNS;
 use tenon_import_onnx::ImportOptions;
 use tenon_ir::Session;
-use tenon_recipe::{Loaded, Recipe};
+use tenon_recipe::{Format, Loaded, Recipe};
 use tenon_target::Target;
 
 use super::output::{Output, aligned};
@@ -36,7 +36,7 @@ pub(super) enum Recipes {
 pub(super) struct Init {
     /// The model: `.onnx`, `.pt2` of torch.export, or `.mlir` of Tenon's
     model: PathBuf,
-    /// Write into this file instead of standard output
+    /// Write into this file instead of standard output; as TOML (`.toml`) or YAML (`.yaml`, `.yml`) by its ending
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -93,28 +93,52 @@ fn patterns(output: &Output) -> Result<(), Failure> {
 /// Reads a recipe, or says all that is wrong with it.
 pub(super) fn load(path: &Path) -> Result<Loaded, Failure> {
     let loaded = Recipe::load(path).map_err(|(errors, text)| Failure::of_recipe(path, errors, &text))?;
+    let listed: Vec<&'static Target> =
+        loaded.recipe.targets.iter().filter_map(|name| Target::find(name).ok()).collect();
     for name in loaded.recipe.hardware.expect.keys() {
-        if let Err(error) = Target::find(name) {
-            let mut diagnostic = Diagnostic::from(error);
-            diagnostic.message = format!("`hardware.expect.{name}`: {}", diagnostic.message);
-            let place =
-                loaded.clauses.iter().find(|(clause, _)| clause.starts_with(&format!("hardware.expect.{name}")));
-            return Err(match place {
-                Some((_, span)) => {
-                    diagnostic.with_source(&path.display().to_string(), &loaded.text.as_str().into(), span.clone())
-                }
-                None => diagnostic,
+        let mut diagnostic = match Target::find(name) {
+            Err(error) => Diagnostic::from(error),
+            // Nothing would ever be held against it.
+            Ok(_) if !listed.is_empty() && !listed.iter().any(|target| is_named(target, name)) => {
+                let message =
+                    format!("`hardware.targets` has none of that name: it has {}", loaded.recipe.targets.join(", "));
+                Diagnostic::new("E0207", message)
+                    .with_help(format!("add \"{name}\" to `targets`, or remove what is expected of it"))
             }
-            .into());
+            Ok(_) => continue,
+        };
+        diagnostic.message = format!("`hardware.expect.{name}`: {}", diagnostic.message);
+        let place = loaded.clauses.iter().find(|(clause, _)| clause.starts_with(&format!("hardware.expect.{name}")));
+        return Err(match place {
+            Some((_, span)) => {
+                diagnostic.with_source(&path.display().to_string(), &loaded.text.as_str().into(), span.clone())
+            }
+            None => diagnostic,
         }
+        .into());
     }
     Ok(loaded)
 }
 
+/// Whether `hardware.expect` means a target by a name: that of the GPU, or that of its architecture.
+fn is_named(target: &Target, name: &str) -> bool {
+    target.name() == name || target.architecture.llvm.processor == name
+}
+
 fn init(arguments: &Init, output: &Output) -> Result<(), Failure> {
     let session = Session::new();
+    let format = match &arguments.output {
+        None => Format::Toml,
+        Some(path) => {
+            let ending = path.extension().map(|ending| ending.to_string_lossy().into_owned()).unwrap_or_default();
+            Format::of_ending(&ending).ok_or_else(|| {
+                let message = format!("{}: a recipe is a `.toml`, `.yaml` or `.yml` file", path.display());
+                Diagnostic::new("E0201", message).with_help("name a file with the ending of its format")
+            })?
+        }
+    };
     let source = Source::model(&session, &arguments.model, &ImportOptions::default(), None)?;
-    let text = init::recipe_for(&source, &arguments.model)?;
+    let text = init::recipe_for(&source, &arguments.model, format)?;
     match &arguments.output {
         None => output.print(&text),
         Some(path) if path.exists() => {
@@ -152,9 +176,8 @@ fn check(arguments: &Check, output: &Output) -> Result<(), Failure> {
             let source = Source::model(&session, model, &ImportOptions::default(), None)?;
             let request = Request { targets: targets.clone(), ..Request::of(recipe.clone()) };
             let mut driver = Driver::new(&session, &request)?.with_recipe_text(&arguments.recipe, &loaded);
-            let modules = driver.modules(&source, Stage::Contract)?;
-            let space = modules.iter().map(|(_, module)| tenon_shape_passes::ShapeSpace::read(module));
-            Some(space.collect::<Result<Vec<_>, _>>()?.iter().map(|space| space.points().len()).sum::<usize>())
+            // As far as control flow is placed: every bucket has then been inferred anew, and nothing is scheduled yet.
+            Some(driver.check(&source, Stage::Flow)?)
         }
     };
     let names: Vec<_> = targets.iter().map(|target| target.name()).collect();
