@@ -25,6 +25,8 @@ pub enum LoweringError {
         nodes: Vec<String>,
         /// What is wrong.
         reason: String,
+        /// What to change.
+        help: &'static str,
     },
     /// The kernel's body is not what its family asks for.
     #[error("kernel `{kernel}`: {reason}")]
@@ -41,6 +43,9 @@ pub enum LoweringError {
     #[error(transparent)]
     Hw(#[from] HwError),
 }
+
+/// What to change where a size is known at launch only.
+const DO_NOT_PAD: &str = "let the dimension that these sizes follow from not pad: in `semantic.dims`, `between = \"reject\"` with every size that requests have in `allowed`; inputs that share it have one name for it in `semantic.inputs`";
 
 fn node(nodes: &[String]) -> String {
     if nodes.is_empty() { String::new() } else { format!("node `{}`: ", nodes.join("`, `")) }
@@ -64,9 +69,21 @@ impl LoweringError {
         LoweringError::Unsupported { operator: operator.to_owned(), nodes: Vec::new(), reason: reason.into() }
     }
 
-    /// A shape that cannot be lowered; the caller adds the nodes.
+    /// A shape that is too large; the caller adds the nodes.
     pub(crate) fn shape(reason: impl Into<String>) -> Self {
-        LoweringError::Shape { nodes: Vec::new(), reason: reason.into() }
+        let help = "allow smaller sizes in `semantic.dims` of the recipe, or cut the tensor in the model";
+        LoweringError::Shape { nodes: Vec::new(), reason: reason.into(), help }
+    }
+
+    /// A dimension without a largest size; the caller adds the nodes.
+    pub(crate) fn unbounded(reason: impl Into<String>) -> Self {
+        let help = "give every dimension a size, by a recipe or by `--shapes-from-inputs`";
+        LoweringError::Shape { nodes: Vec::new(), reason: reason.into(), help }
+    }
+
+    /// Sizes that are known at launch only, and that a kernel cannot work with; the caller adds the nodes.
+    pub(crate) fn padded(reason: impl Into<String>) -> Self {
+        LoweringError::Shape { nodes: Vec::new(), reason: reason.into(), help: DO_NOT_PAD }
     }
 
     /// Adds the model's nodes where none are named yet.
@@ -93,12 +110,14 @@ impl LoweringError {
     /// What to change.
     pub fn help(&self) -> Option<String> {
         match self {
+            // How operators say that an extent stands where they need a number.
+            LoweringError::Unsupported { reason, .. } if reason.contains("known at launch only") => {
+                Some(DO_NOT_PAD.to_owned())
+            }
             LoweringError::Unsupported { .. } => {
                 Some("express the node by other operators, or leave it out of the model".to_owned())
             }
-            LoweringError::Shape { .. } => {
-                Some("give every dimension a size, by a recipe or by `--shapes-from-inputs`".to_owned())
-            }
+            LoweringError::Shape { help, .. } => Some((*help).to_owned()),
             LoweringError::Kernel { .. } => {
                 Some("compare the kernel with a dump of `tenon lower --stage fuse`".to_owned())
             }

@@ -30,7 +30,7 @@ pub struct Shape {
 impl Shape {
     fn read(ty: &TensorType, table: &mut ExtentTable) -> Result<Self, LoweringError> {
         let Some(capacities) = ty.capacities() else {
-            return Err(LoweringError::shape(format!("{ty} has a dimension without a largest size")));
+            return Err(LoweringError::unbounded(format!("{ty} has a dimension without a largest size")));
         };
         if ty.dtype.kind() == NumberKind::Complex {
             return Err(LoweringError::unsupported(ty.dtype.name(), "kernels take bool, integers and floats"));

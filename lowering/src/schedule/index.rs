@@ -158,8 +158,8 @@ impl<'m> Index<'m> {
         let differing = (0..sizes.len()).find(|dim| !(sizes[*dim] == 1 || sizes[*dim] == self.sizes[skipped + dim]));
         if let Some(dim) = differing {
             // Fixed sizes were checked when types were inferred; of extents it is not known whether one of them is 1.
-            return Err(LoweringError::shape(format!(
-                "dimension {dim} of an operand is broadcast to one that is not known to be as large; give both one name in the recipe"
+            return Err(LoweringError::padded(format!(
+                "dimension {dim} of an operand meets one that is not known to be as large: both follow from padded dimensions, in different ways"
             )));
         }
         let picked = sizes

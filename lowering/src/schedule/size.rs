@@ -244,7 +244,7 @@ pub(super) fn declare_extents<'m>(code: Scalar<'m>, arguments: &[Value<'m>]) -> 
 }
 
 fn too_complex() -> LoweringError {
-    LoweringError::shape("a product of sizes has too many factors or is too large")
+    LoweringError::padded("a product of sizes that are known at launch has too many factors or is too large")
 }
 
 impl Mul for Size {
@@ -417,7 +417,8 @@ impl ExtentTable {
             self.expressions.push(expression.clone());
             self.expressions.len() - 1
         });
-        u8::try_from(index + 1).map_err(|_| LoweringError::shape("a kernel over more than 255 different extents"))
+        u8::try_from(index + 1)
+            .map_err(|_| LoweringError::padded("a kernel over more than 255 different sizes that are known at launch"))
     }
 }
 
