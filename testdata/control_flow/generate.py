@@ -31,7 +31,7 @@ def constant(name, value, dtype=np.float32):
 
 
 # Types of the inputs of loop bodies: iteration numbers, conditions, carried values.
-TYPES = {"i": np.int64, "j": np.int64, "c": np.bool_, "d": np.bool_}
+TYPES = {"i": np.int64, "j": np.int64, "n": np.int64, "c": np.bool_, "d": np.bool_}
 
 
 def graph(nodes, outputs, inputs="", carried=np.float32):
@@ -181,6 +181,35 @@ def loops():
                   "go_on u_next", "j d u")
     nested = graph([node("Loop", "count - v", "next", body=inner), node("Identity", "c", "go")], "go next", "i c v")
     case("loop_with_loop", COUNT + [node("Loop", "count - x", "y", body=nested)], "y", COUNTS)
+
+    # As exporters of table recognition write it: columns of a buffer one after the other, at a place that is counted in floats; `shown` is not read
+    # and begins as a scalar.
+    integers = lambda name, *values: constant(name, values, np.int64)
+    count_up = [node("Cast", "n", "f", to=onnx.TensorProto.FLOAT), constant("one", 1.0), node("Add", "f one", "g"),
+                node("Cast", "g", "m", to=onnx.TensorProto.INT64)]
+    bounds = [integers("list", 1), integers("six", 6), node("Reshape", "n list", "start"), node("Reshape", "m list", "end_0"),
+              node("Min", "six end_0", "end")]
+    column = [integers("axis", 1), node("Slice", "buffer start end axis list", "part"), node("Shape", "part", "shape"),
+              node("ReduceSum", "buffer axis", "before", keepdims=1), node("Add", "before x", "column"), node("Expand", "column shape", "filled")]
+    places = [node("Squeeze", "start", "start_0"), node("Squeeze", "end", "end_1"), constant("step", 1, np.int64), node("Range", "start_0 end_1 step", "range"),
+              integers("row", 1, -1), node("Reshape", "range row", "range_row"), integers("rows", 2, 1), node("Tile", "range_row rows", "places")]
+    write = [node("ScatterElements", "buffer places filled", "next", axis=1), node("Neg", "next", "shown_next"), node("ReduceSum", "next", "sum", keepdims=0),
+             constant("limit", 20.0), node("Less", "sum limit", "is_small"), constant("six_0", 6, np.int64), node("Less", "m six_0", "fits"),
+             node("And", "fits is_small", "both"), node("Cast", "both", "bit", to=onnx.TensorProto.INT64), integers("zero", 0), node("Add", "bit zero", "sum_0"),
+             node("Squeeze", "sum_0", "flag"), node("Cast", "flag", "go", to=onnx.TensorProto.BOOL)]
+    body = graph(count_up + bounds + column + places + write, "go m next shown_next", "i c n buffer shown")
+    case("loop_writes", [integers("most", 1024), constant("yes", True, bool), constant("first", 0, np.int64), constant("empty", np.zeros((2, 6))),
+                         constant("nothing", 0.0), node("Loop", "most yes first empty nothing", "width buffer_out shown_out", body=body), integers("along", 1),
+                         integers("begin", 0), node("Reshape", "width along", "stop"), node("Slice", "buffer_out begin stop along", "y")],
+         "width buffer_out shown_out y",
+         xs([[1], [2]], [[0.1], [0]], [[9], [12]]))
+
+    # A column at the iteration number, which the trip count bounds.
+    pick = graph([integers("list", 1), node("Reshape", "i list", "start"), node("Add", "start list", "end"), node("Slice", "table start end list", "column"),
+                  node("Add", "v column", "next"), node("ReduceSum", "next", "sum", keepdims=0), constant("limit", 5.0), node("Less", "sum limit", "go")],
+                 "go next", "i c v")
+    case("loop_columns", [constant("most", 4, np.int64), constant("yes", True, bool), node("Loop", "most yes x", "y", body=pick)], "y",
+         xs([[1], [0]], [[-9], [0]], [[6], [0]]), [("table", np.arange(8, dtype=np.float32).reshape(2, 4) / 4)])
 
 
 branches()

@@ -11,6 +11,7 @@ use tenon_graph_dialect::{DimExpr, ErrorKind, Operator, SemanticError, TensorTyp
 use tenon_ir::{Attribute, Block, Builder, Context, Location, Module, Op, Value};
 use tenon_tensor::{DType, Tensor};
 
+use crate::counter::Counters;
 use crate::fold::Folder;
 use crate::symbolic::{self, Known, MAX_TEXT};
 
@@ -62,6 +63,8 @@ struct Entry<'m> {
     value: Option<Value<'m>>,
     /// Name of the weight that a constant comes from.
     source: Option<String>,
+    /// The parameter that holds it, once there is one.
+    parameter: Option<String>,
 }
 
 /// What was before a region was entered.
@@ -86,6 +89,7 @@ pub struct GraphBuilder<'m> {
     extents: HashMap<String, Value<'m>>,
     /// Names of extents that the program computes.
     computed_extents: HashSet<String>,
+    pub(crate) counters: Counters,
     arguments: Vec<(Value<'m>, TensorType)>,
     around: Vec<Around<'m>>,
 }
@@ -133,6 +137,7 @@ impl<'m> GraphBuilder<'m> {
             folder: Folder::new(),
             extents: HashMap::new(),
             computed_extents: HashSet::new(),
+            counters: Counters::default(),
             arguments: Vec::new(),
             around: Vec::new(),
         };
@@ -226,7 +231,7 @@ impl<'m> GraphBuilder<'m> {
     }
 
     fn push(&mut self, ty: TensorType, content: Content, value: Option<Value<'m>>) -> Handle {
-        self.entries.push(Entry { ty, content, value, source: None });
+        self.entries.push(Entry { ty, content, value, source: None, parameter: None });
         Handle(self.entries.len() - 1)
     }
 
@@ -319,6 +324,7 @@ impl<'m> GraphBuilder<'m> {
         let types: Vec<TensorType> = operands.iter().map(|handle| self.ty(*handle).clone()).collect();
         let results = operator.infer(&types)?;
         check_size(operator, &results)?;
+        self.counters.check(operator, &results)?;
         if let Operator::DimExtent(DimExtent { axis }) = operator {
             let rank = types[0].rank() as i64;
             let axis = if *axis < 0 { axis + rank } else { *axis } as usize;
@@ -351,7 +357,7 @@ impl<'m> GraphBuilder<'m> {
             return None;
         }
         let known: Option<Vec<Known>> = operands.iter().map(|handle| self.known(*handle)).collect();
-        let known = symbolic::evaluate(operator, &known?, results)?;
+        let known = symbolic::evaluate(operator, &known?, results, &self.counters)?;
         let shape: Vec<u64> = known.shape.iter().map(|size| *size as u64).collect();
         Some(vec![self.symbolic(known.dtype, &shape, known.values)])
     }
@@ -374,7 +380,7 @@ impl<'m> GraphBuilder<'m> {
                 let shape = ty.dims.iter().map(|dim| dim.extent.clone()).collect();
                 self.build(Broadcast { shape }, &[scalar], ty)?
             }
-            Content::Constant(tensor) => self.parameter(tensor, &ty, self.entries[handle.0].source.clone())?,
+            Content::Constant(tensor) => self.parameter(tensor, &ty, handle)?,
             Content::Symbolic(values) => self.extents_tensor(&values, &ty)?,
             Content::Computed => return Err(structure("a computed value has an operation")),
         };
@@ -392,7 +398,7 @@ impl<'m> GraphBuilder<'m> {
         self.build(Constant { value }, &[], TensorType::fixed(tensor.dtype(), &[]))
     }
 
-    fn build(
+    pub(crate) fn build(
         &mut self,
         operator: impl Into<Operator>,
         operands: &[Value<'m>],
@@ -402,32 +408,32 @@ impl<'m> GraphBuilder<'m> {
         values.first().copied().ok_or_else(|| structure("an operator has a result"))
     }
 
-    fn parameter(
-        &mut self,
-        tensor: Tensor,
-        ty: &TensorType,
-        source: Option<String>,
-    ) -> Result<Value<'m>, SemanticError> {
+    /// The parameter of a constant, one for all regions that use it.
+    fn parameter(&mut self, tensor: Tensor, ty: &TensorType, handle: Handle) -> Result<Value<'m>, SemanticError> {
         let context = self.builder.context();
-        let symbol = self.symbol(source.as_deref().unwrap_or("constant"));
         let mlir_type = ty.to_type(context)?;
-        let built = self
-            .parameters
-            .with_location(self.builder.location())
-            .op("graph.parameter")
-            .attribute("sym_name", context.string(&symbol))
-            .attribute("type", context.type_attribute(mlir_type))
-            .optional_attribute("source", source.map(|source| context.string(&source)))
-            .build()
-            .and_then(|_| {
-                self.builder
-                    .op("graph.get_parameter")
-                    .attribute("parameter", context.symbol(&symbol))
-                    .results(&[mlir_type])
-                    .value()
-            });
-        self.weights.insert(symbol, tensor);
-        built.map_err(|error| structure(&error.to_string()))
+        let refused = |error: tenon_ir::IrError| structure(&error.to_string());
+        let symbol = match self.entries[handle.0].parameter.clone() {
+            Some(symbol) => symbol,
+            None => {
+                let source = self.entries[handle.0].source.clone();
+                let symbol = self.symbol(source.as_deref().unwrap_or("constant"));
+                self.parameters
+                    .with_location(self.builder.location())
+                    .op("graph.parameter")
+                    .attribute("sym_name", context.string(&symbol))
+                    .attribute("type", context.type_attribute(mlir_type))
+                    .optional_attribute("source", source.map(|source| context.string(&source)))
+                    .build()
+                    .map_err(refused)?;
+                self.weights.insert(symbol.clone(), tensor);
+                self.entries[handle.0].parameter = Some(symbol.clone());
+                symbol
+            }
+        };
+        let parameter = context.symbol(&symbol);
+        let read = self.builder.op("graph.get_parameter").attribute("parameter", parameter).results(&[mlir_type]);
+        read.value().map_err(refused)
     }
 
     /// A symbol of the module that nothing has yet, as near to a name as symbols may be.
@@ -447,6 +453,15 @@ impl<'m> GraphBuilder<'m> {
 
     /// Known integers as a tensor that is put together from extents of dimensions.
     fn extents_tensor(&mut self, values: &[DimExpr], ty: &TensorType) -> Result<Value<'m>, SemanticError> {
+        let shape: Vec<DimExpr> = ty.dims.iter().map(|dim| dim.extent.clone()).collect();
+        if values.len() > MAX_LITERAL && values.iter().all(|value| *value == values[0]) {
+            let mut scalar = self.extent(&values[0])?;
+            if ty.dtype != DType::I64 {
+                let cast = Cast { dtype: ty.dtype, saturate: false };
+                scalar = self.build(cast, &[scalar], TensorType::fixed(ty.dtype, &[]))?;
+            }
+            return self.build(Broadcast { shape }, &[scalar], ty.clone());
+        }
         let one = TensorType::fixed(DType::I64, &[1]);
         let mut parts = Vec::with_capacity(values.len());
         for value in values {
@@ -455,7 +470,6 @@ impl<'m> GraphBuilder<'m> {
         }
         let mut whole =
             self.build(Concat { axis: 0 }, &parts, TensorType::fixed(DType::I64, &[values.len() as u64]))?;
-        let shape: Vec<DimExpr> = ty.dims.iter().map(|dim| dim.extent.clone()).collect();
         whole = self.build(Reshape { shape }, &[whole], TensorType::new(DType::I64, ty.dims.clone()))?;
         if ty.dtype != DType::I64 {
             whole = self.build(Cast { dtype: ty.dtype, saturate: false }, &[whole], ty.clone())?;
@@ -464,7 +478,7 @@ impl<'m> GraphBuilder<'m> {
     }
 
     /// An expression as an i64 scalar.
-    fn extent(&mut self, value: &DimExpr) -> Result<Value<'m>, SemanticError> {
+    pub(crate) fn extent(&mut self, value: &DimExpr) -> Result<Value<'m>, SemanticError> {
         let text = value.to_string();
         if let Some(known) = self.extents.get(&text) {
             return Ok(*known);
@@ -473,6 +487,8 @@ impl<'m> GraphBuilder<'m> {
         let result = if let Some(number) = value.as_constant() {
             let tensor = Tensor::from_i64(Vec::new(), &[number]).map_err(|error| structure(&error.to_string()))?;
             self.build(Constant { value: tensor }, &[], scalar)?
+        } else if self.is_counted(value) {
+            self.counted_value(value)?
         } else {
             let has_it = |(argument, ty): &(Value<'m>, TensorType)| {
                 ty.dims.iter().position(|dim| dim.extent == *value).map(|axis| (*argument, axis))

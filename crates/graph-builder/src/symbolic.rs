@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use crate::counter::Counters;
 use tenon_graph_dialect::operators::{Function, GatherKind, ReduceKind};
 use tenon_graph_dialect::{DimExpr, Operator, TensorType};
 use tenon_tensor::{DType, Tensor};
@@ -62,9 +63,18 @@ fn exact_limit(dtype: DType) -> f64 {
     }
 }
 
-/// Whether a number is one of the type's, exactly; an expression is taken to be.
-fn fits(dtype: DType, value: &DimExpr) -> bool {
-    let Some(value) = value.as_constant() else { return dtype.bits() >= 32 && dtype != DType::Complex64 };
+/// Whether a number is one of the type's, exactly. An expression over dimensions is taken to be; one over counters is where all its values are.
+fn fits(dtype: DType, value: &DimExpr, counters: &Counters) -> bool {
+    match value.as_constant() {
+        Some(value) => holds(dtype, value),
+        None if counters.occur_in(value) => {
+            counters.bounds(value).is_some_and(|(low, high)| holds(dtype, low) && holds(dtype, high))
+        }
+        None => dtype.bits() >= 32 && dtype != DType::Complex64,
+    }
+}
+
+fn holds(dtype: DType, value: i64) -> bool {
     if dtype.is_float() {
         return value.unsigned_abs() as f64 <= exact_limit(dtype);
     }
@@ -97,7 +107,12 @@ fn is_not_negative(value: &DimExpr) -> bool {
 }
 
 /// The only result of an operator on known operands, if it is known too.
-pub(crate) fn evaluate(operator: &Operator, operands: &[Known], results: &[TensorType]) -> Option<Known> {
+pub(crate) fn evaluate(
+    operator: &Operator,
+    operands: &[Known],
+    results: &[TensorType],
+    counters: &Counters,
+) -> Option<Known> {
     let [result] = results else { return None };
     let shape: Vec<usize> = result.known_shape()?.into_iter().map(usize::try_from).collect::<Result<_, _>>().ok()?;
     let count =
@@ -105,7 +120,7 @@ pub(crate) fn evaluate(operator: &Operator, operands: &[Known], results: &[Tenso
     let values: Vec<DimExpr> = match operator {
         Operator::Reshape(_) => operands.first()?.values.clone(),
         Operator::Cast(cast) => {
-            operands.first()?.values.iter().map(|value| convert(value, cast.dtype)).collect::<Option<_>>()?
+            operands.first()?.values.iter().map(|value| convert(value, cast.dtype, counters)).collect::<Option<_>>()?
         }
         Operator::Elementwise(elementwise) => {
             let places = operands.iter().map(|operand| broadcast_places(&operand.shape, &shape)).collect::<Vec<_>>();
@@ -114,7 +129,7 @@ pub(crate) fn evaluate(operator: &Operator, operands: &[Known], results: &[Tenso
                 .map(|index| {
                     let arguments =
                         (0..operands.len()).map(|operand| at(operand, index)).collect::<Option<Vec<_>>>()?;
-                    apply(elementwise.function, &arguments, operands[0].dtype.is_float())
+                    apply(elementwise.function, &arguments, operands[0].dtype.is_float(), counters)
                 })
                 .collect::<Option<_>>()?
         }
@@ -209,7 +224,8 @@ pub(crate) fn evaluate(operator: &Operator, operands: &[Known], results: &[Tenso
         }
         _ => return None,
     };
-    let holds = values.len() == count && values.iter().all(|value| fits(result.dtype, value) && is_short(value));
+    let holds =
+        values.len() == count && values.iter().all(|value| fits(result.dtype, value, counters) && is_short(value));
     holds.then_some(Known { dtype: result.dtype, shape, values })
 }
 
@@ -218,15 +234,23 @@ fn is_short(value: &DimExpr) -> bool {
     value.as_constant().is_some() || value.to_string().len() <= MAX_TEXT
 }
 
-fn convert(value: &DimExpr, dtype: DType) -> Option<DimExpr> {
+fn convert(value: &DimExpr, dtype: DType, counters: &Counters) -> Option<DimExpr> {
     if dtype != DType::Bool {
         return Some(value.clone());
+    }
+    if counters.bounds(value).is_some_and(|(low, high)| low > 0 || high < 0) {
+        return Some(DimExpr::constant(1));
     }
     sign(value).map(|sign| DimExpr::constant(i64::from(sign != Ordering::Equal)))
 }
 
-fn apply(function: Function, arguments: &[&DimExpr], float: bool) -> Option<DimExpr> {
+fn apply(function: Function, arguments: &[&DimExpr], float: bool, counters: &Counters) -> Option<DimExpr> {
     use Function::*;
+    if let [a, b] = arguments
+        && let Some(value) = counters.compare(function, a, b)
+    {
+        return Some(value);
+    }
     let truth = |value: bool| Some(DimExpr::constant(i64::from(value)));
     let constant = |index: usize| arguments.get(index)?.as_constant();
     let compare = || sign(&arguments.first()?.sub(arguments.get(1)?)?);

@@ -1,6 +1,6 @@
 //! Walking a model's nodes: names, scopes of subgraphs, inputs and outputs. Values are held by the graph builder.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 pub(crate) use tenon_graph_builder::Handle;
 use tenon_graph_builder::{Argument, GraphBuilder, Output, Weights};
@@ -215,6 +215,42 @@ impl<'m> Importer<'m> {
                     .ok_or_else(|| ImportError::Undefined { what: site.to_string(), name: name.to_owned() })
             };
             graph.outputs.iter().map(|output| find(&output.name)).collect()
+        });
+        self.scopes.pop();
+        result
+    }
+
+    /// Imports the nodes that some values of a graph need, the graph being applied to values, and gives these.
+    pub(crate) fn part_of_graph(
+        &mut self,
+        graph: &Graph,
+        inputs: &[Handle],
+        names: &[&str],
+        site: &NodeSite,
+    ) -> Result<Vec<Handle>, ImportError> {
+        let mut needed: HashSet<&str> = names.iter().copied().collect();
+        let mut nodes = Vec::new();
+        for node in graph.nodes.iter().rev() {
+            if node.outputs.iter().flatten().any(|output| needed.contains(output.as_str())) {
+                needed.extend(node.inputs.iter().flatten().chain(&node.captures).map(String::as_str));
+                nodes.push(node);
+            }
+        }
+        self.inner_nodes += nodes.len() + 1;
+        if self.inner_nodes > MAX_INNER_NODES {
+            return Err(ImportError::Unrolled { site: Box::new(site.clone()), limit: MAX_INNER_NODES });
+        }
+        self.scopes.push(HashMap::new());
+        for (input, handle) in graph.inputs.iter().zip(inputs) {
+            self.name(&input.name, *handle);
+        }
+        for (name, tensor) in graph.initializers.iter().filter(|(name, _)| needed.contains(name.as_str())) {
+            let handle = self.builder.weight(name, tensor.clone());
+            self.name(name, handle);
+        }
+        let result = nodes.into_iter().rev().try_for_each(|node| self.node(node)).and_then(|()| {
+            let undefined = |name: &str| ImportError::Undefined { what: site.to_string(), name: name.to_owned() };
+            names.iter().map(|name| self.lookup(name).ok_or_else(|| undefined(name))).collect()
         });
         self.scopes.pop();
         result

@@ -2,6 +2,7 @@
 //! else If and Loop become operations of the flow dialect (`branch`, `repeat`).
 
 mod branch;
+mod counters;
 mod repeat;
 mod settled;
 

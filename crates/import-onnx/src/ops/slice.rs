@@ -36,7 +36,12 @@ pub(super) fn slice(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         let (starts, ends) = (op.input(1)?, op.input(2)?);
         let known = |handle| op.importer.builder.dims(handle);
         match (known(starts), known(ends)) {
-            (Some(starts), Some(ends)) => (starts, ends, axes, steps),
+            // Bounds that a loop counts change from one iteration to the next.
+            (Some(starts), Some(ends))
+                if !starts.iter().chain(&ends).any(|bound| op.importer.builder.is_counted(bound)) =>
+            {
+                (starts, ends, axes, steps)
+            }
             _ => return computed(op, x, [starts, ends], axes, steps),
         }
     };

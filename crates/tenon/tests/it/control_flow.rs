@@ -203,3 +203,26 @@ fn the_recipe_bounds_a_loop() {
     let outcome = tenon(&["lower", &model, "--stage", "contract", "--recipe", &open]);
     assert!(outcome.refused("E0223").contains("loop_0_most = { allowed = [1] }"), "{}", outcome.stderr);
 }
+
+/// A decoder of tables, whose loop writes columns at a counted place and ends by what it has decoded, decided on the device alone.
+#[test]
+fn a_decoder_loops_without_the_host() {
+    let Some(case) = crate::models::shared().map(|shared| shared.join("models/slanet_plus_loop_decoder")) else {
+        println!("skipped: slanet_plus_loop_decoder is not there");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let clauses = "policy = \"graph\"\nhost_dispatch = \"forbid\"\n[semantic.dims]\nbatch = { allowed = [1] }";
+    let recipe = policy(&folder, clauses);
+    let read = |name: &str| tenon_import_onnx::read_tensor_pb(case.join("test_data_set_0").join(name)).unwrap().1;
+    let (input, out) = (write_npy(&folder, "x.npy", &read("input_0.pb")), file(&folder, "out"));
+    let model = case.join("model.onnx");
+    let model = model.to_str().unwrap();
+    tenon(&["run", model, "--recipe", &recipe, "--input", &format!("hardswish_72.tmp_0={input}"), "-o", &out]).done();
+    for index in [0, 1] {
+        let path = format!("{out}/save_infer_model_scale_{index}.tmp_0.npy");
+        let found = tenon_tensor::read_npy(path).unwrap();
+        let excess = crate::models::excess(&found, &read(&format!("output_{index}.pb")), 1e-4);
+        assert!(excess <= 1e-5, "output {index} is off by {excess}");
+    }
+}
