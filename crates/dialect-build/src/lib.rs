@@ -39,7 +39,9 @@ pub fn build(name: &str) {
         .file(root.join("register.cpp"))
         .warnings(false)
         .debug(false)
-        .opt_level(0)
+        // The objects hold inline functions of LLVM and MLIR, which the linker takes for the whole program.
+        .define("NDEBUG", None)
+        .opt_level(2)
         .cargo_metadata(false);
     let objects = build.compile_intermediates();
     cc::Build::new().objects(&objects).cargo_metadata(false).compile(&library);
