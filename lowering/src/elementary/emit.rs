@@ -110,6 +110,7 @@ impl<'m> Emission<'_, 'm> {
             Code::Abs => ("math.absf", 1),
             Code::Sqrt => ("math.sqrt", 1),
             Code::CopySign => ("math.copysign", 2),
+            Code::Max => ("arith.maximumf", 2),
             Code::Bits | Code::FromBits => ("arith.bitcast", 1),
             Code::ToFloat => ("arith.sitofp", 1),
             Code::IntAdd => ("arith.addi", 2),

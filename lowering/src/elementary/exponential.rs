@@ -61,6 +61,21 @@ pub(super) fn exp<'g>(g: &'g Graph, x: F<'g>) -> F<'g> {
     exp_scaled(g, x, None, 0)
 }
 
+/// `(e^r − 1) / r` for `|r| ≤ ln 2 / 2`, within 2^-28.
+const EXP_SHORT: [f32; 6] = [1.0, 0.499_999_94, 0.166_665_2, 0.041_668_408, 0.008_368_921, 0.001_381_417_4];
+
+/// `e^x` for `x ≤ 0` that is added to numbers of about 1: below 2^-126 it is 0.
+pub(super) fn exp_of_nonpositive<'g>(g: &'g Graph, x: F<'g>) -> F<'g> {
+    // From -88 on the power of two below is 0.
+    let x = x.max(-88.0);
+    let shifted = x.fma(g.f(LOG2_E), ROUND);
+    let n = shifted - ROUND;
+    let r = n.fma(g.f(-LN_2[1]), n.fma(g.f(-LN_2[0]), x));
+    // The integer is in the low bits of what was rounded, so that a shift makes it an exponent.
+    let power = shifted.to_bits().shift_left(23).plus(g.bits(1f32.to_bits())).as_float();
+    r.fma(g.polynomial(r, &EXP_SHORT), 1.0) * power
+}
+
 /// `2^x`.
 pub(super) fn exp2<'g>(g: &'g Graph, x: F<'g>) -> F<'g> {
     let clamped = x.less(-200.0).select(-200.0, x);

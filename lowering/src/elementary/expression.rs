@@ -27,6 +27,8 @@ pub(super) enum Code {
     Abs,
     Sqrt,
     CopySign,
+    /// The larger; NaN if one of them is.
+    Max,
     /// Bits of a float as an integer of its width, and back.
     Bits,
     FromBits,
@@ -333,6 +335,12 @@ macro_rules! float_type {
 
             pub(super) fn copy_sign(self, sign: $name<'g>) -> $name<'g> {
                 self.graph.op(Code::CopySign, &[self.id, sign.id])
+            }
+
+            /// The larger; NaN if one of them is.
+            pub(super) fn max(self, other: impl Operand<'g, $name<'g>>) -> $name<'g> {
+                let other = other.value(self.graph);
+                self.graph.op(Code::Max, &[self.id, other.id])
             }
 
             pub(super) fn to_bits(self) -> $integer<'g> {

@@ -68,6 +68,8 @@ macro_rules! float_operation {
             Code::Abs => Some(float(f(0).abs())),
             Code::Sqrt => Some(float(f(0).sqrt())),
             Code::CopySign => Some(float(f(0).copysign(f(1)))),
+            Code::Max if f(0).is_nan() || f(1).is_nan() => Some(float($float::NAN)),
+            Code::Max => Some(float(f(0).max(f(1)))),
             Code::Less => Some(u64::from(f(0) < f(1))),
             Code::LessEqual => Some(u64::from(f(0) <= f(1))),
             Code::Equal => Some(u64::from(f(0) == f(1))),

@@ -2,7 +2,8 @@
 //!
 //! No library of the device's vendor is linked. Each function is written once as data and read twice: on the host, where its error is
 //! measured over the whole range of its type, and into MLIR. Functions exist in f32 and in f64 ([`double`]); values of f16 and bf16 are
-//! computed in f32 and rounded once; where a function has a form for that, schedules mark the operation `fastmath<afn>`. Bounds of all are in [`Elementary::bounds`] and `docs/elementary-functions.md`.
+//! computed in f32 and rounded once; where a function has a form for that, schedules mark the operation `fastmath<afn>`, which is also
+//! how they ask for the approximate instructions that they correct themselves ([`INSTRUCTIONS`]). Bounds of all are in [`Elementary::bounds`] and `docs/elementary-functions.md`.
 
 mod double;
 mod emit;
@@ -20,7 +21,7 @@ mod trigonometric;
 
 use std::sync::LazyLock;
 
-use tenon_ir::{Builder, IrError, Module, Op, Value};
+use tenon_ir::{Builder, IrError, Module, Op};
 use tenon_tensor::DType;
 
 use expression::Function;
@@ -38,7 +39,17 @@ pub struct Elementary {
     double: Function,
     /// In f32, for results that are rounded to 16 bits, where that is less work.
     for_16_bits: Option<Function>,
+    /// In f32, for arguments that are not above 0 ([`NONPOSITIVE`]), where that is less work.
+    of_nonpositive: Option<Function>,
 }
+
+/// Attribute of an operation whose argument is not above 0 and whose result is added to 1 or more: a result below 2^-126 may be 0.
+pub const NONPOSITIVE: &str = "hw.nonpositive";
+
+/// Operations of f32 with `fastmath<afn>` that are one instruction of the device, in terms of its last operand. Source: PTX ISA, "ex2", "rcp",
+/// "rsqrt": at most 2 ulp, 1 ulp and 2^-22.9; subnormal numbers are 0.
+const INSTRUCTIONS: [(&str, &str); 3] =
+    [("math.exp2", "ex2.approx.ftz.f32"), ("arith.divf", "rcp.approx.ftz.f32"), ("math.rsqrt", "rsqrt.approx.ftz.f32")];
 
 /// The greatest error of a function over all arguments, in each element type: units in the last place between what it gives and the exact
 /// value. 0.5 is correct rounding.
@@ -75,6 +86,8 @@ static FUNCTIONS: LazyLock<Vec<Elementary>> = LazyLock::new(|| {
             let double = double::definitions().find(|double| double.operation == single.operation)?;
             let mut bounds = Bounds::of(single.max_ulp, double.max_ulp);
             let mut for_16_bits = None;
+            let of_nonpositive = (single.operation == "math.exp")
+                .then(|| expression::Graph::function(1, |g, x| exponential::exp_of_nonpositive(g, x[0])));
             if single.operation == "math.erf" {
                 (bounds.f16, bounds.bf16) = (0.51, 0.501);
                 for_16_bits = Some(expression::Graph::function(1, |g, x| error_function::erf_for_16_bits(g, x[0])));
@@ -86,6 +99,7 @@ static FUNCTIONS: LazyLock<Vec<Elementary>> = LazyLock::new(|| {
                 single: single.function(),
                 double: double.function(),
                 for_16_bits,
+                of_nonpositive,
             })
         })
         .collect();
@@ -187,7 +201,14 @@ impl ElementaryError {
 /// Replaces every operation of the module that is an elementary function by its code.
 pub fn replace(module: &Module<'_>) -> Result<(), ElementaryError> {
     for op in module.op().walk() {
-        if let Some(function) = Elementary::of(&op.name()) {
+        let name = op.name();
+        let instruction = INSTRUCTIONS.iter().find(|(operation, _)| *operation == name);
+        if let Some((_, instruction)) = instruction
+            && op.result(0).and_then(|result| result.ty().dtype()) == Some(DType::F32)
+            && is_approximate(op)
+        {
+            replace_by_instruction(op, instruction)?;
+        } else if let Some(function) = Elementary::of(&name) {
             replace_one(op, function)?;
         }
     }
@@ -199,15 +220,24 @@ fn is_approximate(op: Op<'_>) -> bool {
     op.attribute("fastmath").is_some_and(|flags| flags.to_string().contains("afn"))
 }
 
-/// `2^x` by the instruction: at most 2 ulp; results below the least normal number are 0 (PTX ISA, "ex2").
-fn hardware_exp2<'m>(at: Builder<'m>, operands: &[Value<'m>]) -> Result<Value<'m>, IrError> {
+/// A function of the last operand by an instruction; a quotient is the dividend times it.
+fn replace_by_instruction(op: Op<'_>, instruction: &str) -> Result<(), ElementaryError> {
+    let operands = op.operands();
+    let (Some(at), Some(argument)) = (Builder::before(op), operands.last()) else { return Ok(()) };
     let context = at.context();
-    at.op("llvm.inline_asm")
-        .operands(operands)
-        .attribute("asm_string", context.string("ex2.approx.ftz.f32 $0, $1;"))
+    let mut value = at
+        .op("llvm.inline_asm")
+        .operands(&[*argument])
+        .attribute("asm_string", context.string(&format!("{instruction} $0, $1;")))
         .attribute("constraints", context.string("=f,f"))
         .results(&[context.f32_type()])
-        .value()
+        .value()?;
+    if let [dividend, _] = operands.as_slice() {
+        value = at.op("arith.mulf").operands(&[*dividend, value]).results(&[context.f32_type()]).value()?;
+    }
+    op.replace_all_uses(&[value]);
+    op.erase()?;
+    Ok(())
 }
 
 fn replace_one<'m>(op: Op<'m>, function: &Elementary) -> Result<(), ElementaryError> {
@@ -218,15 +248,12 @@ fn replace_one<'m>(op: Op<'m>, function: &Elementary) -> Result<(), ElementaryEr
     };
     let context = at.context();
     let single = context.f32_type();
-    if op.is("math.exp2") && result.ty().dtype() == Some(DType::F32) && is_approximate(op) {
-        let value = hardware_exp2(at, &op.operands())?;
-        op.replace_all_uses(&[value]);
-        op.erase()?;
-        return Ok(());
-    }
     let value = match result.ty().dtype() {
         Some(DType::F32) if is_approximate(op) && function.for_16_bits.is_some() => {
             emit::emit(function.for_16_bits.as_ref().unwrap_or(&function.single), at, &op.operands())?
+        }
+        Some(DType::F32) if op.attribute(NONPOSITIVE).is_some() => {
+            emit::emit(function.of_nonpositive.as_ref().unwrap_or(&function.single), at, &op.operands())?
         }
         Some(DType::F32) => emit::emit(&function.single, at, &op.operands())?,
         Some(DType::F16 | DType::BF16) => {

@@ -141,6 +141,26 @@ fn errors_of_functions_of_one_argument() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// The form of softmax: as exact as `exp` where the result is a normal number, 0 where it is not by far, NaN of NaN.
+#[test]
+fn powers_of_numbers_that_are_not_above_0() {
+    let exp = Elementary::of("math.exp").unwrap();
+    let form = exp.of_nonpositive.as_ref().unwrap();
+    let mut room = Vec::new();
+    let mut value = |x: f32| f32::from_bits(host::evaluate(form, &[u64::from(x.to_bits())], &mut room) as u32);
+    let dense = (0x8000_0000u32..=0xc2af_0000).step_by(997).map(f32::from_bits);
+    for x in arguments().chain(dense).filter(|x| *x <= 0.0) {
+        let (got, exact) = (value(x), f64::from(x).exp());
+        if exact >= f64::from(f32::MIN_POSITIVE) {
+            assert!(ulp(got, exact) <= exp.bounds.f32, "{x:e}: {got:e}, {exact:e} is exact: {}", ulp(got, exact));
+        } else {
+            assert!((0.0..=f64::from(f32::MIN_POSITIVE)).contains(&f64::from(got)), "{x:e}: {got:e}");
+        }
+    }
+    assert_eq!([value(0.0), value(-0.0), value(-88.0), value(f32::NEG_INFINITY)], [1.0, 1.0, 0.0, 0.0]);
+    assert!(value(f32::NAN).is_nan());
+}
+
 #[test]
 fn errors_of_functions_of_two_arguments() {
     let mut state = 1u64;

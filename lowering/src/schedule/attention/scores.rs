@@ -49,7 +49,7 @@ pub(super) struct Step<'m> {
 
 /// `2^x` as the hardware has it: 2 ulp, and 0 for results below the least normal number.
 fn fast_exp2<'m>(code: Scalar<'m>, x: Value<'m>) -> Result<Value<'m>, IrError> {
-    scalar::approximate(code, "math.exp2", x)
+    scalar::approximate(code, "math.exp2", &[x])
 }
 
 impl<'m> Softmax<'_, '_, 'm> {

@@ -24,9 +24,11 @@ use crate::schedule::scalar::{compute_type, memory_type, widen};
 use crate::schedule::size::{Size, is_wide, offset_type};
 use crate::schedule::{KernelShape, parts};
 
+/// Warps of a block; of rows that have an access for more threads, up to twice as many.
 const WARPS: u32 = 4;
+const MOST_WARPS: u32 = 8;
 /// Widest tile of columns: 16 registers a thread in each live tile.
-const MAX_COLUMNS: u32 = 2048;
+const MAX_COLUMNS: u32 = 4096;
 
 /// Rows, columns and their tile.
 pub(super) struct ReducePlan {
@@ -41,6 +43,7 @@ pub(super) struct ReducePlan {
     tile_columns: u32,
     /// Registers in a row that are consecutive columns in memory.
     vector: u32,
+    warps: u32,
     layout: TileLayout,
 }
 
@@ -68,8 +71,10 @@ impl ReducePlan {
         let vector = common(widest, run).min(most.next_power_of_two() / 32).max(1);
         let tile_columns = most.next_power_of_two().clamp(1, MAX_COLUMNS);
         let lanes = (tile_columns / vector).clamp(1, 32);
-        let warps_along = (tile_columns / (vector * lanes)).clamp(1, WARPS);
-        let warps_across = WARPS / warps_along;
+        let accesses = tile_columns / (vector * lanes);
+        let warps = accesses.clamp(WARPS, MOST_WARPS);
+        let warps_along = accesses.clamp(1, warps);
+        let warps_across = warps / warps_along;
         let tile_rows = warps_across * (32 / lanes);
         let layout = TileLayout::blocked(
             &[tile_rows, tile_columns],
@@ -78,11 +83,11 @@ impl ReducePlan {
             &[warps_across, warps_along],
             &[1, 0],
         )?;
-        Ok(ReducePlan { anchor, kept, reduced, rows, columns, tile_rows, tile_columns, vector, layout })
+        Ok(ReducePlan { anchor, kept, reduced, rows, columns, tile_rows, tile_columns, vector, warps, layout })
     }
 
     pub(super) fn shape(&self, body: &Body) -> Result<KernelShape, LoweringError> {
-        Ok(KernelShape::line(WARPS, parts(self.rows, self.tile_rows, body)?))
+        Ok(KernelShape::line(self.warps, parts(self.rows, self.tile_rows, body)?))
     }
 
     pub(super) fn build<'m>(
@@ -247,6 +252,11 @@ impl<'p, 'b, 'm> Rows<'p, 'b, 'm> {
     fn over_columns(&self, builder: TileBuilder<'m>, rows: &Tile<'m>) -> Result<Tile<'m>, LoweringError> {
         Ok(builder.spread(rows, 0, &self.plan.layout)?)
     }
+}
+
+/// Whether what is computed in f32 is rounded to 16 bits.
+fn is_16_bits(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
 }
 
 /// Offsets of row-major numbers over dimensions of given sizes and strides: i64 if `wide`, else i32.

@@ -9,6 +9,7 @@ use super::{Chunk, Rows};
 use crate::LoweringError;
 use crate::schedule::control::{for_range, keep};
 use crate::schedule::evaluate::{map, splat};
+use crate::schedule::scalar::quotient::quotient_by_number;
 use crate::schedule::scalar::{self, Number, compute_type, register_type};
 
 /// Associative scalar code with its neutral element.
@@ -122,13 +123,20 @@ impl<'m> Rows<'_, '_, 'm> {
         self.across(builder, &total[0], combiner)
     }
 
-    /// Number of columns in a float type.
-    pub(super) fn count(&self, code: Scalar<'m>, element: DType) -> Result<Value<'m>, LoweringError> {
-        let columns = self.plan.columns;
-        Ok(match columns.known() {
-            Some(number) => code.float(number as f64, element)?,
-            None => scalar::cast(code, columns.wide_value(code)?, DType::I64, element)?,
-        })
+    /// A float divided by the number of columns.
+    pub(super) fn divided_by_count(
+        &self,
+        code: Scalar<'m>,
+        value: Value<'m>,
+        element: DType,
+    ) -> Result<Value<'m>, LoweringError> {
+        match self.plan.columns.known() {
+            Some(number) => Ok(quotient_by_number(code, value, number as f64, element)?),
+            None => {
+                let count = scalar::cast(code, self.plan.columns.wide_value(code)?, DType::I64, element)?;
+                Ok(code.op("arith.divf", &[value, count])?)
+            }
+        }
     }
 
     pub(super) fn reduce(&self, builder: TileBuilder<'m>, reduce: &Reduce) -> Result<(), LoweringError> {
@@ -147,7 +155,7 @@ impl<'m> Rows<'_, '_, 'm> {
                     let quotient = scalar::apply(code, Function::Divide, wide, &[sum, count])?;
                     return scalar::cast(code, quotient, wide, dtype);
                 }
-                value = code.op("arith.divf", &[value, self.count(code, compute_type(dtype))?])?;
+                value = self.divided_by_count(code, value, compute_type(dtype))?;
             }
             scalar::narrow(code, value, dtype)
         })?;

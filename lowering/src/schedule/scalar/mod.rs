@@ -11,6 +11,7 @@ mod float;
 mod format;
 mod integer;
 pub(crate) mod order;
+pub(crate) mod quotient;
 
 use tenon_graph_dialect::operators::Function;
 use tenon_hw_dialect::Scalar;
@@ -18,6 +19,7 @@ use tenon_ir::{IrError, Value};
 use tenon_tensor::{DType, NumberKind, Overflow, encode_float};
 
 use crate::LoweringError;
+use crate::elementary::NONPOSITIVE;
 
 pub(crate) use cast::{cast, cast_with};
 
@@ -115,11 +117,22 @@ pub(crate) enum Number {
     Integer(i64),
 }
 
-/// An elementary function of an f32 that is rounded to 16 bits: by the form that it has for that.
-pub(crate) fn approximate<'m>(scalar: Scalar<'m>, operation: &str, x: Value<'m>) -> Result<Value<'m>, IrError> {
+/// An operation of f32 whose result is rounded to 16 bits, or corrected: by the form, or the instruction, that it has for that.
+pub(crate) fn approximate<'m>(
+    scalar: Scalar<'m>,
+    operation: &str,
+    operands: &[Value<'m>],
+) -> Result<Value<'m>, IrError> {
     let at = scalar.builder();
     let flags = at.context().parse_attribute("#arith.fastmath<afn>")?;
-    at.op(operation).attribute("fastmath", flags).operands(&[x]).results(&[x.ty()]).value()
+    let types: Vec<_> = operands.iter().take(1).map(|operand| operand.ty()).collect();
+    at.op(operation).attribute("fastmath", flags).operands(operands).results(&types).value()
+}
+
+/// `e^x` of an `x` that is not above 0, to be added to 1 or more: below 2^-126 it may be 0.
+pub(crate) fn exp_of_nonpositive<'m>(scalar: Scalar<'m>, x: Value<'m>) -> Result<Value<'m>, IrError> {
+    let at = scalar.builder();
+    at.op("math.exp").attribute(NONPOSITIVE, at.context().unit()).operands(&[x]).results(&[x.ty()]).value()
 }
 
 /// The function applied to operands of element type `dtype` (for `select`: of the values), in register types.
@@ -145,7 +158,7 @@ pub(crate) fn apply<'m>(
             let wide = operands.iter().map(|value| widen(scalar, *value, dtype)).collect::<Result<Vec<_>, _>>()?;
             let result = match (function, wide.as_slice()) {
                 (Function::Erf, [x]) if matches!(dtype, DType::F16 | DType::BF16) => {
-                    approximate(scalar, "math.erf", *x)?
+                    approximate(scalar, "math.erf", &[*x])?
                 }
                 _ => float::apply(scalar, function, compute_type(dtype), &wide)?,
             };

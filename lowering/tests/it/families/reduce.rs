@@ -1,10 +1,10 @@
 //! Reductions, softmax and normalisation.
 
-use tenon_graph_dialect::operators::{ArgReduce, Normalize, NormalizeKind, Reduce, ReduceKind, Softmax};
+use tenon_graph_dialect::operators::{ArgReduce, Function, Normalize, NormalizeKind, Reduce, ReduceKind, Softmax};
 use tenon_tensor::{DType, Tensor};
 
 use super::{FLOATS, NUMBERS, cycle, rounding, types};
-use crate::graph_kernels::{F32, case, check, check_on, op, t};
+use crate::graph_kernels::{F32, case, check, check_on, ew, op, t};
 
 const KINDS: [ReduceKind; 5] =
     [ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Product, ReduceKind::Max, ReduceKind::Min];
@@ -93,7 +93,7 @@ fn indices_of_extrema() {
 #[test]
 fn softmax_of_every_float() {
     for dtype in FLOATS {
-        for (shape, axis) in [(&[4, 33][..], 1), (&[3, 5, 6], 0), (&[2, 2500], -1)] {
+        for (shape, axis) in [(&[4, 33][..], 1), (&[3, 5, 6], 0), (&[2, 4500], -1)] {
             for log in [false, true] {
                 check(case("reduce", &[t(dtype, shape)], 4.0 * rounding(dtype)), &|at, v| {
                     vec![op(at, Softmax { axis, log }, v)]
@@ -122,5 +122,55 @@ fn normalisation_of_every_float() {
                 }
             }
         }
+    }
+}
+
+/// Rows with infinities, NaN, and numbers whose sums or squares overflow: one pass (rows that fit), and chunks.
+#[test]
+fn extreme_rows() {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let rows = |columns: usize| {
+        let ordinary = |column: usize| (column % 17) as f64 / 4.0 - 2.0;
+        // Sums of them are the same in every order.
+        let special: [&[f64]; 8] =
+            [&[-inf], &[inf], &[nan], &[inf, -inf], &[3e38], &[2f64.powi(66)], &[-200.0, -87.5, -88.5], &[0.0]];
+        let mut values = Vec::new();
+        for list in special {
+            values.extend(
+                (0..columns).map(|column| if column % 5 == 3 { list[column % list.len()] } else { ordinary(column) }),
+            );
+        }
+        // One value throughout: nothing but infinities, nothing but zeros.
+        for value in [-inf, inf, 0.0, 2f64.powi(64)] {
+            values.extend(vec![value; columns]);
+        }
+        [Tensor::from_f64s(F32, vec![12, columns], &values).unwrap()]
+    };
+    for columns in [37, 1024, 5000] {
+        let input = rows(columns);
+        for log in [false, true] {
+            check_on(case("reduce", &types(&input), 1e-6), &input, &|at, v| vec![op(at, Softmax { axis: 1, log }, v)]);
+        }
+        for kind in [NormalizeKind::Layer, NormalizeKind::Rms] {
+            check_on(case("reduce", &types(&input), 2e-5), &input, &|at, v| {
+                vec![op(at, Normalize { kind, axes: vec![1], epsilon: 1e-5 }, v)]
+            });
+        }
+        check_on(case("reduce", &types(&input), 1e-5), &input, &|at, v| {
+            vec![op(at, Reduce { kind: ReduceKind::Mean, axes: vec![1], keep_dims: false }, v)]
+        });
+    }
+}
+
+/// Rows that take eight warps, with a last access that is not full, and what is added before and after.
+#[test]
+fn long_rows_in_one_pass() {
+    for columns in [1000, 1024, 3000, 4096] {
+        let input = [t(F32, &[3, columns]), t(F32, &[3, columns]), t(F32, &[columns]), t(F32, &[columns])];
+        check(case("reduce", &input, 1e-5), &|at, v| {
+            let sum = ew(at, Function::Add, &v[..2]);
+            vec![op(at, Normalize { kind: NormalizeKind::Layer, axes: vec![1], epsilon: 1e-5 }, &[sum, v[2], v[3]])]
+        });
+        check(case("reduce", &input[..1], 2e-6), &|at, v| vec![op(at, Softmax { axis: 1, log: false }, v)]);
     }
 }
