@@ -6,7 +6,7 @@ use tenon_flow_passes::PlaceControlFlow;
 use tenon_fusion_passes::{FuseAttention, GroupKernels, MatchFusion};
 use tenon_pass_manager::Pass;
 use tenon_recipe::Recipe;
-use tenon_rewrite_passes::{CostModel, RULES, Rewrite};
+use tenon_rewrite_passes::{CostModel, RULES, Rewrite, Rule, Scope};
 use tenon_shape_passes::{Bucket, Contract, Point};
 use tenon_target::Target;
 
@@ -22,6 +22,20 @@ pub struct Settings<'s> {
     pub target: &'static Target,
     /// Rules that do not run, by name.
     pub disabled_rules: &'s [String],
+    /// Rules of the caller's own, beside those of the pass.
+    pub other_rules: &'s [&'static Rule],
+}
+
+impl Settings<'_> {
+    fn rewrite(&self, scope: Scope) -> Box<dyn Pass> {
+        Box::new(Rewrite {
+            scope,
+            class: self.recipe.numerics.rewrites,
+            disable: self.disabled_rules.to_vec(),
+            cost: CostModel::of(self.target),
+            others: self.other_rules.to_vec(),
+        })
+    }
 }
 
 /// Whether a name is that of a rule of `rewrite-graph`.
@@ -38,6 +52,7 @@ const PASSES: &[(Stage, Make)] = &[
     (Stage::Contract, |settings| Box::new(MatchFusion { recipe: settings.recipe.clone() })),
     (Stage::Bucket, |settings| Box::new(Bucket { point: settings.point.clone() })),
     (Stage::Flow, |settings| Box::new(PlaceControlFlow { recipe: settings.recipe.clone() })),
+    (Stage::Fuse, |settings| settings.rewrite(Scope::BeforeAttention)),
     (Stage::Fuse, |settings| Box::new(FuseAttention { recipe: settings.recipe.clone() })),
     (Stage::Fuse, |_| Box::new(Decompose)),
     (Stage::Fuse, |_| Box::new(FoldDims)),
@@ -47,13 +62,7 @@ const PASSES: &[(Stage, Make)] = &[
     (Stage::Fuse, |_| Box::new(FoldBroadcast)),
     (Stage::Fuse, |_| Box::new(MergeIdentical)),
     (Stage::Fuse, |_| Box::new(RemoveDead)),
-    (Stage::Fuse, |settings| {
-        Box::new(Rewrite {
-            class: settings.recipe.numerics.rewrites,
-            disable: settings.disabled_rules.to_vec(),
-            cost: CostModel::of(settings.target),
-        })
-    }),
+    (Stage::Fuse, |settings| settings.rewrite(Scope::All)),
     (Stage::Fuse, |_| Box::new(FoldBroadcast)),
     (Stage::Fuse, |_| Box::new(RemoveDead)),
     (Stage::Fuse, |_| Box::new(GroupKernels)),
@@ -67,7 +76,8 @@ pub fn passes(stage: Stage, settings: &Settings<'_>) -> Vec<Box<dyn Pass>> {
 /// Names of all passes, each once, with whether later stages depend on it.
 pub fn names() -> Vec<(&'static str, bool)> {
     let (recipe, point) = (Recipe::default(), Point::new());
-    let settings = Settings { recipe: &recipe, point: &point, target: Target::default_target(), disabled_rules: &[] };
+    let target = Target::default_target();
+    let settings = Settings { recipe: &recipe, point: &point, target, disabled_rules: &[], other_rules: &[] };
     let mut names = Vec::new();
     for (_, make) in PASSES {
         let pass = make(&settings);

@@ -27,6 +27,24 @@ pub enum Family {
 }
 
 impl Family {
+    /// All families.
+    const ALL: [Family; 9] = [
+        Family::Map,
+        Family::Reduce,
+        Family::Contract,
+        Family::Convolution,
+        Family::Scan,
+        Family::Scatter,
+        Family::TopK,
+        Family::Attention,
+        Family::NonMaxSuppression,
+    ];
+
+    /// The family of a word of the assembly.
+    pub(crate) fn by_name(name: &str) -> Option<Family> {
+        Family::ALL.into_iter().find(|family| family.name() == name)
+    }
+
     /// The word in the assembly.
     pub fn name(self) -> &'static str {
         match self {

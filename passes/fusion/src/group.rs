@@ -3,9 +3,10 @@
 use tenon_ir::Module;
 use tenon_pass_manager::{Pass, PassContext, PassError, Property, Refusal};
 
+use crate::apart::{Kernels, Relation};
 use crate::build::build;
 use crate::patterns::{FORBID, REQUIRE, places};
-use crate::plan::{Group, Node, Plan};
+use crate::plan::{Group, Plan};
 
 /// Forms kernels.
 pub struct GroupKernels;
@@ -40,57 +41,29 @@ impl Pass for GroupKernels {
                 ..group
             }));
         }
-        for place in &required {
-            require(place, &nodes, &groups)?;
-        }
         for group in &groups {
             build(index, group, &nodes, context)?;
             index += 1;
+        }
+        for place in &required {
+            require(place, module)?;
         }
         Ok(())
     }
 }
 
 /// Refuses a grouping in which nodes that a recipe wants in one kernel are in several, and says what stood in the way.
-fn require(place: &[String], nodes: &[Node<'_>], groups: &[Group]) -> Result<(), PassError> {
-    let names = |group: &Group| -> Vec<String> {
-        group.members.iter().flat_map(|member| nodes[*member].op.location().names()).collect()
-    };
-    let named: Vec<Vec<String>> = groups.iter().map(names).collect();
-    // Kernels that were formed before, of attention.
-    let formed = nodes.iter().filter(|node| node.op.is("graph.kernel")).map(|node| node.op.location().names());
-    if named.iter().cloned().chain(formed).any(|names| place.iter().all(|node| names.contains(node))) {
+fn require(place: &[String], module: &Module<'_>) -> Result<(), PassError> {
+    let kernels = Kernels::of(module);
+    if kernels.any_holds(place) {
         return Ok(());
     }
-    let whole = place.join(", ");
+    let reasons = place.windows(2).find_map(|pair| match kernels.relation(&pair[0], &pair[1]) {
+        Relation::Together { .. } => None,
+        Relation::Apart { reason, .. } => Some(reason),
+    });
+    let reason = reasons.unwrap_or_else(|| "no kernel holds all of them".to_owned());
+    let message = format!("`compile.fusion.require` wants {} in one kernel: {reason}", place.join(", "));
     let help = "remove the sequence from `compile.fusion.require`, or change what stands in the way";
-    let refuse = |reason: String| {
-        let message = format!("`compile.fusion.require` wants {whole} in one kernel: {reason}");
-        let refusal = Refusal::new("E0233", message, help);
-        Err(Refusal { nodes: place.to_vec(), ..refusal }.into())
-    };
-    let group_of = |node: &String| (0..groups.len()).find(|index| named[*index].contains(node));
-    for pair in place.windows(2) {
-        let [first, second] = pair else { continue };
-        let (Some(a), Some(b)) = (group_of(first), group_of(second)) else {
-            let gone = if group_of(first).is_none() { first } else { second };
-            return refuse(format!("nothing of {gone} is left to compute"));
-        };
-        if a == b {
-            continue;
-        }
-        let last = groups[a].members.last().map(|member| &nodes[*member]);
-        let users = last.map_or(0, |node| node.op.results().into_iter().map(|value| value.users().len()).sum());
-        let types =
-            |group: usize| groups[group].members.last().map(|member| nodes[*member].shown()).unwrap_or_default();
-        let families = (groups[a].family.name(), groups[b].family.name());
-        return refuse(if users > 1 {
-            format!("what {first} gives is read at {users} places, so that it must be in memory")
-        } else if types(a) != types(b) {
-            format!("{first} gives {}, and the kernel of {second} gives {}", types(a), types(b))
-        } else {
-            format!("a kernel of family `{}` does not go on with one of family `{}`", families.0, families.1)
-        });
-    }
-    refuse("they are in several kernels".to_owned())
+    Err(Refusal { nodes: place.to_vec(), ..Refusal::new("E0233", message, help) }.into())
 }

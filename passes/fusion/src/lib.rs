@@ -5,15 +5,20 @@
 //! kernel rounds as it did outside, and no operator is computed twice. [`FuseAttention`] goes before it, under recipes that let sums be
 //! reassociated.
 //!
+//! [`Kernels`] says of a grouped module which nodes share a kernel, and what stood in the way of others.
+//!
 //! [`MatchFusion`] finds the sequences of source patterns that a recipe requires and forbids, before anything is decomposed; grouping obeys.
 
+mod apart;
 mod attention;
 mod build;
 mod family;
 mod group;
 mod patterns;
 mod plan;
+mod spelled;
 
+pub use apart::{Kernels, Relation};
 pub use attention::FuseAttention;
 pub use family::Family;
 pub use group::GroupKernels;

@@ -1,7 +1,7 @@
 //! Source patterns: what `compile.fusion` may name, matched on the graph before anything is decomposed.
 //!
 //! An importer makes one or several operators of a node of the model, all of which carry the node's name; a pattern looks at the operators of
-//! one node. [`MatchFusion`] finds the sequences that the recipe requires and forbids, each node reading a result of the one before, and writes
+//! one node. GELU and layer normalisation are found in several nodes too (`spelled`), which then are one for a sequence. [`MatchFusion`] finds the sequences that the recipe requires and forbids, each node reading a result of the one before, and writes
 //! the nodes of every place where they occur into the module: `graph.fusion_require` and `graph.fusion_forbid`, which `group-kernels` obeys.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,8 @@ use tenon_graph_dialect::{Operator, TensorType};
 use tenon_ir::{Attribute, Module, Op};
 use tenon_pass_manager::{Pass, PassContext, PassError, Refusal, nearest};
 use tenon_recipe::Recipe;
+
+use crate::spelled::{self, Spelled};
 
 /// Most places where one sequence may occur.
 const MAX_PLACES: usize = 100_000;
@@ -25,6 +27,9 @@ pub struct Pattern {
     matches: fn(&Node<'_>) -> bool,
 }
 
+const GELU: &str = "gelu";
+const LAYER_NORM: &str = "layer_norm";
+
 /// All patterns: one is added by its line.
 pub const PATTERNS: &[Pattern] = &[
     pattern("conv", "a convolution", |node| node.has(|op| matches!(op, Operator::Convolution(_)))),
@@ -35,8 +40,9 @@ pub const PATTERNS: &[Pattern] = &[
         node.functions([Function::Sqrt, Function::Subtract, Function::Divide, Function::Multiply, Function::Add])
             && !node.has(|op| matches!(op, Operator::Reduce(_) | Operator::Normalize(_)))
     }),
-    pattern("layer_norm", "layer, instance or group normalisation", |node| {
-        node.has(|op| matches!(op, Operator::Normalize(normalize) if normalize.kind == NormalizeKind::Layer))
+    pattern(LAYER_NORM, "layer, instance or group normalisation, in one node or written out", |node| {
+        node.spelled == Some(LAYER_NORM)
+            || node.has(|op| matches!(op, Operator::Normalize(normalize) if normalize.kind == NormalizeKind::Layer))
     }),
     pattern("rms_norm", "normalisation by the root of the mean square", |node| {
         node.has(|op| matches!(op, Operator::Normalize(normalize) if normalize.kind == NormalizeKind::Rms))
@@ -46,9 +52,10 @@ pub const PATTERNS: &[Pattern] = &[
         node.has(|op| matches!(op, Operator::Attention(_)))
     }),
     pattern("relu", "max(x, 0)", |node| node.only(Function::Max) && node.reads_zero()),
-    pattern("gelu", "GELU in one node, by erf or tanh", |node| {
-        node.functions([Function::Multiply, Function::Add])
-            && (node.functions([Function::Erf]) || node.functions([Function::Tanh]))
+    pattern(GELU, "GELU by erf or tanh, in one node or written out", |node| {
+        node.spelled == Some(GELU)
+            || node.functions([Function::Multiply, Function::Add])
+                && (node.functions([Function::Erf]) || node.functions([Function::Tanh]))
     }),
     pattern("tanh", "tanh", |node| node.only(Function::Tanh)),
     pattern("exp", "the exponential", |node| node.only(Function::Exp)),
@@ -70,10 +77,11 @@ const fn pattern(name: &'static str, about: &'static str, matches: fn(&Node<'_>)
     Pattern { name, about, matches }
 }
 
-/// A node of the model: the operators that carry its name.
+/// A node of the model: the operators that carry its name. Or several that are one pattern together, by their names alone.
 struct Node<'m> {
-    name: String,
+    names: Vec<String>,
     ops: Vec<(Op<'m>, Operator)>,
+    spelled: Option<&'static str>,
 }
 
 impl Node<'_> {
@@ -150,7 +158,16 @@ impl Pass for MatchFusion {
                 for sequence in sequences {
                     let places = graph.places(sequence, clause)?;
                     context.count("places of fusion clauses", places.len() as u64);
-                    found.extend(places);
+                    for place in places {
+                        // A kernel that holds a part of each of two patterns has fused them.
+                        match attribute {
+                            FORBID if place.len() > 1 => found.extend(choices(&place)),
+                            _ => found.push(place.concat()),
+                        }
+                        if found.len() > MAX_PLACES {
+                            return Err(too_many(clause).into());
+                        }
+                    }
                 }
                 found
             };
@@ -167,6 +184,24 @@ impl Pass for MatchFusion {
     }
 }
 
+/// All lists with one name of each of several lists.
+fn choices(lists: &[Vec<String>]) -> Vec<Vec<String>> {
+    lists.iter().fold(vec![Vec::new()], |found, list| {
+        let with = |before: &Vec<String>| -> Vec<Vec<String>> {
+            list.iter().map(|name| [&before[..], std::slice::from_ref(name)].concat()).collect()
+        };
+        found.iter().flat_map(with).take(MAX_PLACES + 1).collect()
+    })
+}
+
+fn too_many(clause: &str) -> Refusal {
+    let message = format!("a sequence of `{clause}` occurs at more than {MAX_PLACES} places");
+    Refusal::new("E0232", message, "name a longer sequence")
+}
+
+/// Looks for what an operator gives as several.
+type Find = for<'m> fn(Op<'m>) -> Option<Spelled<'m>>;
+
 /// The nodes of a module, and which reads results of which.
 struct Graph<'m> {
     nodes: Vec<Node<'m>>,
@@ -182,7 +217,7 @@ impl<'m> Graph<'m> {
             let Some(Ok(operator)) = Operator::read(op) else { continue };
             let Some(name) = op.location().names().into_iter().next() else { continue };
             let place = *places.entry(name.clone()).or_insert_with(|| {
-                nodes.push(Node { name, ops: Vec::new() });
+                nodes.push(Node { names: vec![name], ops: Vec::new(), spelled: None });
                 nodes.len() - 1
             });
             makers.insert(op.key(), place);
@@ -197,11 +232,40 @@ impl<'m> Graph<'m> {
                 }
             }
         }
-        Graph { nodes, readers }
+        let mut graph = Graph { nodes, readers };
+        graph.add_spelled(module, &makers);
+        graph
     }
 
-    /// The nodes of every place where a sequence of patterns occurs.
-    fn places(&self, sequence: &[String], clause: &str) -> Result<Vec<Vec<String>>, PassError> {
+    /// Nodes that are a pattern together, each such set as a node of its own.
+    fn add_spelled(&mut self, module: &'m Module<'_>, makers: &BTreeMap<usize, usize>) {
+        let first = self.nodes.len();
+        let mut members: Vec<BTreeSet<usize>> = Vec::new();
+        for op in module.op().walk() {
+            for (pattern, find) in [(GELU, spelled::gelu as Find), (LAYER_NORM, spelled::layer_norm as Find)] {
+                let Some(found) = find(op) else { continue };
+                let own: BTreeSet<usize> =
+                    found.operators.iter().filter_map(|op| makers.get(&op.key()).copied()).collect();
+                let (Some(last), true) = (makers.get(&found.last.key()), own.len() > 1) else { continue };
+                let names = own.iter().flat_map(|place| self.nodes[*place].names.clone()).collect();
+                self.nodes.push(Node { names, ops: Vec::new(), spelled: Some(pattern) });
+                self.readers.push(self.readers[*last].difference(&own).copied().collect());
+                members.push(own);
+            }
+        }
+        // Whoever is read by a part is read by the whole.
+        for (index, own) in members.iter().enumerate() {
+            for place in 0..self.nodes.len() {
+                let is_part = own.contains(&place) || place >= first && !members[place - first].is_disjoint(own);
+                if !is_part && !self.readers[place].is_disjoint(own) {
+                    self.readers[place].insert(first + index);
+                }
+            }
+        }
+    }
+
+    /// The nodes of every place where a sequence of patterns occurs, those of each pattern.
+    fn places(&self, sequence: &[String], clause: &str) -> Result<Vec<Vec<Vec<String>>>, PassError> {
         let mut patterns = Vec::new();
         for name in sequence {
             let Some(pattern) = PATTERNS.iter().find(|pattern| pattern.name == name) else {
@@ -228,10 +292,9 @@ impl<'m> Graph<'m> {
         };
         while let Some(path) = open.pop() {
             if path.len() == patterns.len() {
-                found.push(path.iter().map(|place| self.nodes[*place].name.clone()).collect());
+                found.push(path.iter().map(|place| self.nodes[*place].names.clone()).collect());
                 if found.len() > MAX_PLACES {
-                    let message = format!("a sequence of `{clause}` occurs at more than {MAX_PLACES} places");
-                    return Err(Refusal::new("E0232", message, "name a longer sequence").into());
+                    return Err(too_many(clause).into());
                 }
                 continue;
             }
@@ -260,6 +323,13 @@ pub(crate) fn places(module: &Module<'_>, attribute: &str) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_each_pattern_is_enough_to_be_forbidden() {
+        let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let found = choices(&[names(&["a"]), names(&["b", "c"])]);
+        assert_eq!(found, [names(&["a", "b"]), names(&["a", "c"])]);
+    }
 
     #[test]
     fn names_are_plain_and_different() {

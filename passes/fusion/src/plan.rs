@@ -16,7 +16,7 @@ use tenon_ir::{Block, Op, Value};
 use crate::family::{Family, is_pointwise};
 
 /// Most operators of one kernel.
-const MAX_MEMBERS: usize = 64;
+pub(crate) const MAX_MEMBERS: usize = 64;
 /// Elements of a result that a kernel computes in less time than a launch takes.
 const SMALL: u64 = 1 << 16;
 /// Most operands of an operator that joins a kernel of others: each is a pointer.
@@ -24,7 +24,7 @@ const MAX_OPERANDS: usize = 16;
 /// Most results of one kernel.
 const MAX_OUTPUTS: usize = 8;
 /// Longest row that a block keeps in registers; what is before a reduction of a longer one would be computed again for each pass over it.
-const MAX_ROW: u64 = 2048;
+pub(crate) const MAX_ROW: u64 = 2048;
 
 /// A kernel to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,13 +55,6 @@ pub(crate) struct Plan<'m, 'f> {
     groups: Vec<Group>,
     /// Lists of nodes that no kernel may hold all of.
     forbidden: &'f [Vec<String>],
-}
-
-impl Node<'_> {
-    /// Its results for messages.
-    pub(crate) fn shown(&self) -> String {
-        self.results.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    }
 }
 
 impl<'m, 'f> Plan<'m, 'f> {
@@ -255,7 +248,7 @@ impl<'m, 'f> Plan<'m, 'f> {
             let reads = reading.get(other).is_some_and(|places| *places == reading[&user]);
             reads && self.is_pointwise(*other) && self.has_shape_of(place, *other)
         };
-        let again = self.is_small(user) && self.is_cheap(place);
+        let again = self.is_small(user) && (self.is_cheap(place) || self.is_reshape(place));
         let fits = users.iter().all(alike) || (users == [user] && (self.moves(user) || again));
         let few = self.nodes[place].op.operand_count() <= MAX_OPERANDS;
         let members: Vec<usize> = reading.keys().copied().collect();
@@ -282,6 +275,10 @@ impl<'m, 'f> Plan<'m, 'f> {
         single || self.is_pointwise(place)
     }
 
+    fn is_reshape(&self, place: usize) -> bool {
+        matches!(self.nodes[place].operator, Some(Operator::Reshape(_)))
+    }
+
     /// Where an operator reads that is evaluated where `user` reads.
     fn places_of(&self, reading: &BTreeMap<usize, usize>, user: usize, place: usize) -> usize {
         let same = self.moves(user) || (self.is_pointwise(user) && self.has_shape_of(place, user));
@@ -300,9 +297,10 @@ impl<'m, 'f> Plan<'m, 'f> {
                 candidates.extend(self.producers(place).into_iter().map(|producer| (place, producer)));
                 continue;
             }
-            // A reshape is no kernel; it joins with what is behind it.
+            // A reshape is no kernel; it joins with what is behind it, which may be read several times too.
             let [producer] = self.producers(place)[..] else { continue };
-            if joins && matches!(self.nodes[place].operator, Some(Operator::Reshape(_))) {
+            let once = self.moves(user) || (self.is_pointwise(user) && self.has_shape_of(place, user));
+            if joins && self.is_reshape(place) && (once || self.is_cheap(producer)) {
                 let mut with = reading.clone();
                 with.insert(place, place);
                 if self.joins(&with, place, producer) && self.nodes[producer].family == Some(Family::Map) {

@@ -15,7 +15,7 @@ mod property;
 mod runner;
 
 pub use check::{Finding, check};
-pub use context::{PassContext, Remark};
+pub use context::{LastRewrite, PassContext, Remark};
 pub use error::{PassError, Refusal};
 pub use pass::Pass;
 pub use property::Property;

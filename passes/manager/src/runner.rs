@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tenon_ir::{Module, PrintOptions};
 
-use crate::{Pass, PassContext, PassError, Remark, check};
+use crate::{LastRewrite, Pass, PassContext, PassError, Remark, check};
 
 /// When a dump is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct Report {
     pub remarks: Vec<Remark>,
     /// Number of rewrites done.
     pub rewrites: u64,
+    /// The last rewrite that [`Options::stop_after_rewrite`] allows, if there were that many.
+    pub last_rewrite: Option<LastRewrite>,
 }
 
 /// Runs passes under the same options and collects what they report.
@@ -160,6 +162,7 @@ impl<'o> Runner<'o> {
             counters: self.context.counters(),
             remarks: self.context.remarks(),
             rewrites: self.context.rewrites(),
+            last_rewrite: self.context.last_rewrite(),
         }
     }
 }

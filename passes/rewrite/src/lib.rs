@@ -9,6 +9,8 @@
 //! `graph.derived_parameter`; the same module gives the same bytes, since everything is visited in the order of numbers and limits count
 //! iterations and nodes, never time.
 //!
+//! [`CostModel::kernel`] estimates kernels too, once operators are grouped.
+//!
 //! A rule says its numeric class and makes random instances of its left side. [`prove`] applies it to them and holds every pair of nodes
 //! that it has declared equal against the reference interpreter, bit by bit or within rounding, as the class says.
 
@@ -16,9 +18,11 @@ mod cost;
 mod derived;
 pub mod extract;
 mod graph;
+mod kernel_cost;
 mod language;
 mod pass;
 mod proof;
+mod prune;
 mod read;
 mod rule;
 mod rules;
@@ -28,8 +32,9 @@ mod write;
 pub use cost::CostModel;
 pub use derived::evaluate_derived;
 pub use graph::Graph;
+pub use kernel_cost::{Alternative, KernelCost};
 pub use language::Operation;
-pub use pass::Rewrite;
+pub use pass::{Rewrite, Scope};
 pub use proof::{Dice, Instance, ProofError, prove};
 pub use rule::{Match, Rule, RuleView};
 pub use rules::RULES;

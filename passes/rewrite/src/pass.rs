@@ -11,25 +11,45 @@ use crate::cost::CostModel;
 use crate::derived::cheapest;
 use crate::extract::{Choice, Problem};
 use crate::language::Node;
+use crate::prune::keep_what_runs;
 use crate::read::{Read, read};
 use crate::rule::Rule;
-use crate::rules::RULES;
-use crate::saturate::{Stop, saturate};
-use crate::write::{Picked, write};
+use crate::rules::{BEFORE_ATTENTION, RULES};
+use crate::saturate::{Stop, Watch, saturate};
+use crate::write::{Alternative, Picked, write};
+
+/// Which rules a run is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All that the recipe allows.
+    All,
+    /// Those that show attention as it is written by most: run before attention is looked for.
+    BeforeAttention,
+}
+
+/// Most alternatives whose cost is worked out for remarks.
+const MAX_ALTERNATIVES: usize = 2000;
 
 /// Rewrites the functions of a module by the rules that a recipe allows.
 pub struct Rewrite {
+    /// Which rules.
+    pub scope: Scope,
     /// The widest class of rules that may run.
     pub class: NumericClass,
     /// Rules that do not run, by name.
     pub disable: Vec<String>,
     /// What things cost.
     pub cost: CostModel,
+    /// Rules beside those of [`RULES`], of the caller's own.
+    pub others: Vec<&'static Rule>,
 }
 
 impl Pass for Rewrite {
     fn name(&self) -> &'static str {
-        "rewrite-graph"
+        match self.scope {
+            Scope::All => "rewrite-graph",
+            Scope::BeforeAttention => "recognize-softmax",
+        }
     }
 
     fn needs(&self) -> &'static [Property] {
@@ -39,7 +59,9 @@ impl Pass for Rewrite {
     fn run(&self, module: &mut Module<'_>, context: &PassContext) -> Result<(), PassError> {
         let allowed: Vec<&Rule> = RULES
             .iter()
+            .chain(self.others.iter().copied())
             .filter(|rule| rule.class <= self.class && !self.disable.iter().any(|name| name == rule.name))
+            .filter(|rule| self.scope == Scope::All || BEFORE_ATTENTION.contains(&rule.name))
             .collect();
         for function in module.body().ops().into_iter().filter(|op| op.is("func.func")) {
             let Some(block) = function.region_block(0) else { continue };
@@ -47,7 +69,15 @@ impl Pass for Rewrite {
                 context.remark("left", function.location().names(), "a function with regions is not rewritten");
                 continue;
             };
-            let stop = saturate(&mut read.graph, &allowed, Some(context));
+            let ops = &read.ops;
+            let names = |origin: &crate::graph::Origin| {
+                let ops = origin.sources.iter().filter_map(|place| ops.get(*place as usize));
+                ops.flat_map(|op| op.location().names()).collect::<Vec<String>>()
+            };
+            let stop = saturate(&mut read.graph, &allowed, Some(&Watch { context, names: &names }));
+            if self.scope == Scope::BeforeAttention && read.graph.unions == 0 {
+                continue;
+            }
             context.count("e-nodes", read.graph.len() as u64);
             context.count("e-classes", read.graph.egraph.number_of_classes() as u64);
             let Some(picked) = self.pick(&read, context) else { continue };
@@ -86,6 +116,9 @@ impl Rewrite {
                 continue;
             }
             let mut own = graph.nodes(*class);
+            let before = own.len();
+            keep_what_runs(&mut own, graph);
+            context.count("e-nodes pruned", (before - own.len()) as u64);
             // Of equal costs, what the function has goes before what rules made.
             own.sort_by_key(|node| graph.origin(node).rules.len());
             let choices = own.iter().map(|node| {
@@ -120,10 +153,20 @@ impl Rewrite {
             ),
         );
         let needed = problem.order(&solution.choices)?;
-        let picked = needed
-            .into_iter()
-            .filter_map(|place| Some((classes[place], nodes[place].get(solution.choices[place]?)?.clone())))
-            .collect();
-        Some(Picked { nodes: picked, known })
+        let mut picked = BTreeMap::new();
+        let mut alternatives = BTreeMap::new();
+        let mut tried = 0;
+        for place in needed {
+            let Some(node) = solution.choices[place].and_then(|choice| nodes[place].get(choice)) else { continue };
+            if !graph.origin(node).rules.is_empty() && tried < MAX_ALTERNATIVES {
+                tried += nodes[place].len();
+                alternatives.extend(problem.best_alternative(&solution.choices, place).map(|(choice, cost)| {
+                    let operator = nodes[place][choice].operation().map_or("", |own| own.operator.name());
+                    (classes[place], Alternative { cost: solution.cost, without: cost, operator })
+                }));
+            }
+            picked.insert(classes[place], node.clone());
+        }
+        Some(Picked { nodes: picked, known, alternatives })
     }
 }

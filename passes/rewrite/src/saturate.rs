@@ -2,7 +2,7 @@
 
 use tenon_pass_manager::PassContext;
 
-use crate::graph::Graph;
+use crate::graph::{Graph, Origin};
 use crate::rule::{Match, Rule};
 
 /// Most rounds over all rules.
@@ -23,8 +23,14 @@ pub(crate) enum Stop {
     Rewrites,
 }
 
-/// Applies rules, in order, to every operator that they may match; `context` may forbid any application.
-pub(crate) fn saturate(graph: &mut Graph, rules: &[&Rule], context: Option<&PassContext>) -> Stop {
+/// Who may forbid an application, and what the nodes of the model are called that an operator comes from.
+pub(crate) struct Watch<'w> {
+    pub(crate) context: &'w PassContext,
+    pub(crate) names: &'w dyn Fn(&Origin) -> Vec<String>,
+}
+
+/// Applies rules, in order, to every operator that they may match; `watch` may forbid any application.
+pub(crate) fn saturate(graph: &mut Graph, rules: &[&Rule], watch: Option<&Watch<'_>>) -> Stop {
     let most = MAX_NODES + 8 * graph.len();
     for _ in 0..MAX_ROUNDS {
         let before = (graph.len(), graph.egraph.number_of_classes());
@@ -40,12 +46,16 @@ pub(crate) fn saturate(graph: &mut Graph, rules: &[&Rule], context: Option<&Pass
                         continue;
                     }
                     let size = graph.len();
-                    let equal = (rule.apply)(&mut Match::new(graph, class, node, rule.name));
+                    let equal = (rule.apply)(&mut Match::new(graph, class, node.clone(), rule.name));
                     let Some(equal) = equal else { continue };
                     if graph.find(equal) != graph.find(class) {
-                        if context.is_some_and(|context| !context.rewrite("equalities found")) {
-                            graph.rebuild();
-                            return Stop::Rewrites;
+                        if let Some(watch) = watch {
+                            if !watch.context.rewrite("equalities found") {
+                                graph.rebuild();
+                                return Stop::Rewrites;
+                            }
+                            watch.context.count(rule.name, 1);
+                            watch.context.describe(rule.name, || (watch.names)(&graph.origin(&node)));
                         }
                         changed |= graph.unite(class, equal);
                     }

@@ -21,6 +21,18 @@ pub(crate) struct Picked {
     pub(crate) nodes: BTreeMap<Id, Node>,
     /// Nodes of classes that follow from weights.
     pub(crate) known: BTreeMap<Id, Node>,
+    /// Of classes whose node a rule made, the best of the other nodes.
+    pub(crate) alternatives: BTreeMap<Id, Alternative>,
+}
+
+/// A node that was not picked.
+pub(crate) struct Alternative {
+    /// What the whole costs, in picoseconds.
+    pub(crate) cost: u64,
+    /// What it costs with the alternative.
+    pub(crate) without: u64,
+    /// The alternative's operator.
+    pub(crate) operator: &'static str,
 }
 
 impl Picked {
@@ -218,7 +230,7 @@ impl<'m> Writer<'m, '_> {
                     node.children.iter().filter_map(|child| self.values.get(child).copied()).collect();
                 let results = operation.operator.build_as(at, &operands, &operation.results)?;
                 let value = results.first().copied().ok_or_else(missing)?;
-                self.note(value, &node, location);
+                self.note(value, class, &node, location);
                 Ok(value)
             }
             _ => Err(missing()),
@@ -226,7 +238,7 @@ impl<'m> Writer<'m, '_> {
     }
 
     /// Leaves the names of the rules on the operation, and a remark.
-    fn note(&self, value: Value<'m>, node: &Node, location: Location<'m>) {
+    fn note(&self, value: Value<'m>, class: Id, node: &Node, location: Location<'m>) {
         let rules = self.graph().origin(node).rules;
         let (false, Some((op, _))) = (rules.is_empty(), value.defining_op()) else { return };
         let context = op.context();
@@ -234,7 +246,12 @@ impl<'m> Writer<'m, '_> {
         // An attribute that cannot be set is one remark less, and nothing else.
         let _ = op.set_attribute(RULES, context.array(&names));
         self.context.count("operators made by rules", 1);
-        self.context.remark("rewritten", location.names(), format!("`{}` by {}", op.name(), rules.join(", ")));
+        let rejected = self.picked.alternatives.get(&class).map(|alternative| {
+            let [cost, without] = [alternative.cost, alternative.without].map(|cost| cost as f64 / 1e6);
+            format!("; {cost:.2} us in all, {without:.2} us with the best alternative, `{}`", alternative.operator)
+        });
+        let message = format!("`{}` by {}{}", op.name(), rules.join(", "), rejected.unwrap_or_default());
+        self.context.remark("rewritten", location.names(), message);
     }
 
     fn derived(&mut self, at: Builder<'m>, class: Id, node: &Node) -> Result<Value<'m>, PassError> {

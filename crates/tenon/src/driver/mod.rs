@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use tenon_ir::{Module, PrintOptions, Session};
 use tenon_pass_manager::{Options, Report, Runner};
 use tenon_recipe::{Loaded, Recipe};
+use tenon_rewrite_passes::Rule;
 use tenon_shape_passes::{Point, ShapeSpace};
 use tenon_target::Target;
 use tenon_tensor::Tensor;
@@ -136,6 +137,7 @@ pub struct Driver<'s, 'o> {
     /// Rules that do not run; passes that do not are the runner's.
     disabled_rules: Vec<String>,
     shapes_hint: Option<&'static str>,
+    other_rules: Vec<&'static Rule>,
 }
 
 /// Where the clauses of the recipe stand in its file.
@@ -169,7 +171,14 @@ impl<'s, 'o> Driver<'s, 'o> {
             unsplit: BTreeMap::new(),
             disabled_rules,
             shapes_hint: None,
+            other_rules: Vec::new(),
         })
+    }
+
+    /// Rewrites by rules of the caller's too, behind those of the pass.
+    pub fn with_rules(mut self, rules: &[&'static Rule]) -> Self {
+        self.other_rules.extend(rules);
+        self
     }
 
     /// Hands the dumps before and after passes to a function.
@@ -285,13 +294,23 @@ impl<'s, 'o> Driver<'s, 'o> {
     /// # Errors
     /// Anything that a stage refuses; a source after that stage.
     pub fn modules(&mut self, source: &Source<'s>, stage: Stage) -> Result<Vec<(Option<String>, Module<'s>)>, Failure> {
+        let modules = self.modules_at_points(source, stage)?;
+        Ok(modules.into_iter().map(|(bucket, _, module)| (bucket, module)).collect())
+    }
+
+    /// [`modules`](Self::modules), each with the sizes of its bucket too.
+    pub(crate) fn modules_at_points(
+        &mut self,
+        source: &Source<'s>,
+        stage: Stage,
+    ) -> Result<Vec<(Option<String>, Point, Module<'s>)>, Failure> {
         if stage < source.stage {
             let message = format!("`{}` is at stage `{}`, after `{stage}`", source.name, source.stage);
             return Err(Diagnostic::new("E0006", message).with_help("begin with the model or an earlier dump").into());
         }
         let mut modules = Vec::new();
-        self.each_module(source, stage, &mut |bucket, module| {
-            modules.push((bucket.map(str::to_owned), module.duplicate()))
+        self.each_module(source, stage, &mut |bucket, point, module| {
+            modules.push((bucket.map(str::to_owned), point.clone(), module.duplicate()));
         })?;
         Ok(modules)
     }
@@ -302,7 +321,7 @@ impl<'s, 'o> Driver<'s, 'o> {
     /// As [`modules`](Self::modules).
     pub fn check(&mut self, source: &Source<'s>, stage: Stage) -> Result<usize, Failure> {
         let mut count = 0;
-        self.each_module(source, stage, &mut |_, _| count += 1)?;
+        self.each_module(source, stage, &mut |_, _, _| count += 1)?;
         Ok(count)
     }
 
@@ -310,7 +329,7 @@ impl<'s, 'o> Driver<'s, 'o> {
         &mut self,
         source: &Source<'s>,
         stage: Stage,
-        show: &mut dyn FnMut(Option<&str>, &Module<'s>),
+        show: &mut dyn FnMut(Option<&str>, &Point, &Module<'s>),
     ) -> Result<(), Failure> {
         let unit = self.unit(source)?;
         self.visit(
@@ -318,7 +337,7 @@ impl<'s, 'o> Driver<'s, 'o> {
             false,
             &mut |_, unit| {
                 if let (true, Content::Module(module)) = (unit.stage == stage, &unit.content) {
-                    show(unit.bucket.as_deref(), module);
+                    show(unit.bucket.as_deref(), &unit.point, module);
                 }
                 Ok(unit.stage < stage)
             },
@@ -509,6 +528,7 @@ impl<'s, 'o> Driver<'s, 'o> {
             point,
             target: self.request.targets[0],
             disabled_rules: &self.disabled_rules,
+            other_rules: &self.other_rules,
         };
         let passes = passes::passes(stage, &settings);
         self.timed(stage, bucket, None, |driver| Ok(driver.runner.run(&passes, module)?))

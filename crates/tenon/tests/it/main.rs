@@ -20,6 +20,7 @@ mod rewriting;
 mod run;
 mod selection;
 mod sim;
+mod spellings;
 mod stream;
 mod torch_export;
 mod verify;

@@ -40,6 +40,9 @@ pub const RULES: &[Rule] = &[
     recognition::SOFTMAX,
 ];
 
+/// Rules that show attention in the form in which it is looked for.
+pub(crate) const BEFORE_ATTENTION: &[&str] = &[recognition::SOFTMAX.name];
+
 #[cfg(test)]
 mod tests {
     use tenon_graph_dialect::operators::Function;

@@ -1,11 +1,13 @@
 //! Tests of the pass: golden text, values, determinism, what recipes exclude.
 #![allow(clippy::unwrap_used)]
 
+mod kernel_cost;
+
 use tenon_ir::{Module, PrintOptions, Session};
 use tenon_pass_manager::{Options, Report, Runner};
 use tenon_recipe::NumericClass;
 use tenon_reference::{Mode, run_function};
-use tenon_rewrite_passes::{CostModel, Rewrite, evaluate_derived};
+use tenon_rewrite_passes::{CostModel, Rewrite, Scope, evaluate_derived};
 use tenon_target::Target;
 use tenon_tensor::{DType, Tensor};
 
@@ -23,9 +25,11 @@ fn rewritten<'s>(
     let mut module = session.parse_module(text, "graph").unwrap();
     assert!(tenon_pass_manager::check(&module).is_empty(), "{:?}", tenon_pass_manager::check(&module));
     let pass = Rewrite {
+        scope: Scope::All,
         class,
         disable: disable.iter().map(|name| (*name).to_owned()).collect(),
         cost: CostModel::of(Target::default_target()),
+        others: Vec::new(),
     };
     let mut runner = Runner::new(Options { stop_after_rewrite: limit, ..Options::default() }, &[]).unwrap();
     runner.run_pass(&pass, &mut module).unwrap();
