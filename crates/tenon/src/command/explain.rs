@@ -1,14 +1,20 @@
 //! `tenon explain`: what was decided.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use clap::Args;
 use serde::Serialize;
+use tenon_fusion_passes::{Kernels, Relation};
 use tenon_ir::Session;
+use tenon_pass_manager::nearest;
+use tenon_rewrite_passes::{CostModel, KernelCost};
 use tenon_runtime::plan::{Operation, Step};
 
 use super::arguments::ModelArguments;
 use super::lower::remark_line;
 use super::output::{Output, aligned};
-use crate::driver::Program;
+use crate::driver::{Driver, Program, Source};
+use crate::stage::Stage;
 use crate::{Diagnostic, Failure};
 
 #[derive(Args)]
@@ -18,6 +24,9 @@ pub(super) struct Arguments {
     /// Kernels and launches instead of remarks
     #[arg(long)]
     summary: bool,
+    /// Whether two nodes of the model share a kernel, and if not, what stood in the way
+    #[arg(long, num_args = 2, value_names = ["NODE", "NODE"], conflicts_with = "summary")]
+    pair: Option<Vec<String>>,
     /// Schedules that were considered
     #[arg(long)]
     schedules: bool,
@@ -35,8 +44,30 @@ struct Kernel {
     source_nodes: Vec<String>,
     /// Rules that made its operators.
     rules: Vec<String>,
-    /// No cost model yet.
+    /// Microseconds of one launch, by the cost model of the target.
     estimated_us: Option<f64>,
+    /// The best of the other groupings of its operators.
+    alternative: Option<Alternative>,
+}
+
+/// A grouping that was rejected.
+#[derive(Serialize, Clone)]
+struct Alternative {
+    what: String,
+    estimated_us: f64,
+}
+
+/// How two nodes lie in a bucket.
+#[derive(Serialize)]
+struct Pair<'a> {
+    bucket: Option<String>,
+    nodes: [&'a str; 2],
+    /// The kernel that computes both.
+    kernel: Option<String>,
+    /// Those that compute each.
+    kernels: [Vec<String>; 2],
+    /// What stood in the way.
+    reason: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -65,19 +96,37 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let session = Session::new();
     let inputs = arguments.model.read_inputs()?;
     let prepared = arguments.model.prepare(&session, &inputs, output, false)?;
+    let request = &prepared.request;
     let mut driver = prepared.driver(&session)?.with_progress(|text| output.progress(text));
     let source = &prepared.source;
+    if let Some([first, second]) = arguments.pair.as_deref() {
+        return pair(&mut driver, source, [first.as_str(), second.as_str()], output);
+    }
     if !arguments.summary {
-        driver.modules(source, crate::stage::Stage::Fuse)?;
+        driver.modules(source, Stage::Fuse)?;
         let remarks = driver.report().remarks;
         if output.json {
             return output.print_json(&remarks);
         }
         return remarks.iter().try_for_each(|remark| output.print(&format!("{}\n", remark_line(remark))));
     }
-    let programs = driver.programs(source)?;
-    let hash = source.contracted.as_ref().map_or_else(|| prepared.request.recipe.hash(), |dump| dump.hash.clone());
-    let summaries: Vec<_> = programs.into_iter().map(|program| summary(program, &source.name, &hash)).collect();
+    let mut costs = Costs::new();
+    let models: Vec<_> = request.targets.iter().map(|target| (target.name(), CostModel::of(target))).collect();
+    let programs =
+        driver.programs_and(source, &mut |stage, bucket, module| {
+            if stage == Stage::Fuse {
+                let bucket = bucket.map(str::to_owned);
+                for op in module.op().walk().into_iter().filter(|op| op.is("graph.kernel")) {
+                    let name = op.string("sym_name").unwrap_or_default();
+                    costs.extend(models.iter().filter_map(|(target, model)| {
+                        Some(((bucket.clone(), *target, name.clone()), model.kernel(op)?))
+                    }));
+                }
+            }
+            Ok(())
+        })?;
+    let hash = source.contracted.as_ref().map_or_else(|| request.recipe.hash(), |dump| dump.hash.clone());
+    let summaries: Vec<_> = programs.into_iter().map(|program| summary(program, &source.name, &hash, &costs)).collect();
     if output.json {
         // One bucket and one target, the usual case, is one object.
         return match summaries.as_slice() {
@@ -101,10 +150,13 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         ))?;
         let row = |kernel: Kernel| {
             let (nodes, rules) = (kernel.source_nodes.join(", "), kernel.rules.join(", "));
-            vec![kernel.name, kernel.family, kernel.count.to_string(), nodes, rules]
+            let us = kernel.estimated_us.map_or("-".to_owned(), |us| format!("{us:.2}"));
+            let other =
+                kernel.alternative.map_or("-".to_owned(), |other| format!("{:.2}: {}", other.estimated_us, other.what));
+            vec![kernel.name, kernel.family, kernel.count.to_string(), us, other, nodes, rules]
         };
         output.print(&aligned(
-            &["kernel", "family", "launches", "nodes", "rules"],
+            &["kernel", "family", "launches", "us", "best alternative, us", "nodes", "rules"],
             &summary.kernels.into_iter().map(row).collect::<Vec<_>>(),
         ))?;
     }
@@ -115,7 +167,66 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-fn summary(program: Program, model: &str, hash: &str) -> Summary {
+/// Says how two nodes lie.
+fn pair<'s>(
+    driver: &mut Driver<'s, '_>,
+    source: &Source<'s>,
+    nodes: [&str; 2],
+    output: &Output,
+) -> Result<(), Failure> {
+    let mut known = BTreeSet::new();
+    for (_, module) in driver.modules(source, source.stage)? {
+        known.extend(module.op().walk().into_iter().flat_map(|op| op.location().names()));
+    }
+    if let Some(node) = nodes.iter().find(|node| !known.contains(**node)) {
+        let nearest = nearest(node, known.iter().map(String::as_str));
+        let help = match nearest {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => "`tenon table` lists the nodes of a model".to_owned(),
+        };
+        return Err(Diagnostic::new("E0057", format!("no operator comes from a node `{node}`")).with_help(help).into());
+    }
+    let modules = driver.modules(source, Stage::Fuse)?;
+    let mut pairs = Vec::new();
+    for (bucket, module) in &modules {
+        let kernels = Kernels::of(module);
+        let of_node = || nodes.map(|node| kernels.of_node(node));
+        let (kernel, reason) = match kernels.relation(nodes[0], nodes[1]) {
+            Relation::Together { kernel } => (Some(kernel), None),
+            Relation::Apart { reason, .. } => (None, Some(reason)),
+        };
+        pairs.push(Pair { bucket: bucket.clone(), nodes, kernel, kernels: of_node(), reason });
+    }
+    if output.json {
+        return match pairs.as_slice() {
+            [pair] => output.print_json(pair),
+            several => output.print_json(&several),
+        };
+    }
+    for pair in pairs {
+        let bucket = pair.bucket.map(|bucket| format!("{bucket}: ")).unwrap_or_default();
+        let [first, second] = pair.nodes;
+        let place = |kernels: &[String]| match kernels {
+            [] => "in no kernel".to_owned(),
+            kernels => format!("in {}", kernels.join(", ")),
+        };
+        output.print(&match (pair.kernel, pair.reason) {
+            (Some(kernel), _) => format!("{bucket}{first} and {second} share kernel {kernel}\n"),
+            (None, reason) => format!(
+                "{bucket}{first} ({}) and {second} ({}) share no kernel: {}\n",
+                place(&pair.kernels[0]),
+                place(&pair.kernels[1]),
+                reason.unwrap_or_default()
+            ),
+        })?;
+    }
+    Ok(())
+}
+
+/// Costs of kernels by bucket, target and name.
+type Costs = BTreeMap<(Option<String>, &'static str, String), KernelCost>;
+
+fn summary(program: Program, model: &str, hash: &str, costs: &Costs) -> Summary {
     let mut kernels: Vec<Kernel> = Vec::new();
     let (mut copies, mut memsets) = (0, 0);
     let mut conditionals = 0;
@@ -128,6 +239,7 @@ fn summary(program: Program, model: &str, hash: &str) -> Summary {
                     kernel.source_nodes.extend(step.source_nodes.iter().cloned());
                 }
                 None => {
+                    let cost = costs.get(&(program.bucket.clone(), program.target.name(), launch.entry.clone()));
                     let family = program.kernels.iter().find(|kernel| kernel.name == launch.entry);
                     kernels.push(Kernel {
                         name: launch.entry.clone(),
@@ -135,7 +247,10 @@ fn summary(program: Program, model: &str, hash: &str) -> Summary {
                         count: 1,
                         source_nodes: step.source_nodes.clone(),
                         rules: family.map(|kernel| kernel.rules.clone()).unwrap_or_default(),
-                        estimated_us: None,
+                        estimated_us: cost.map(|cost| cost.us),
+                        alternative: cost
+                            .and_then(|cost| cost.alternative.as_ref())
+                            .map(|other| Alternative { what: other.what.clone(), estimated_us: other.us }),
                     });
                 }
             },

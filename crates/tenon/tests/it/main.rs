@@ -8,6 +8,7 @@ mod conformance;
 mod control_flow;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod explain;
 mod golden;
 mod hostile;
 mod kernels;
