@@ -7,6 +7,7 @@
 //! - [`validators`]: rules in code beside the recipe's clauses, one line a rule.
 //! - [`bundle`]: one file with everything of a compiled model, written and loaded.
 //! - [`verify`]: what is checked of a bundle beside its hashes.
+//! - [`bisect`](mod@bisect): the first rewrite after which a graph leaves the numeric promise.
 //! - [`diff`]: what differs between two graphs or bundles.
 //! - [`Diagnostic`]: what every refusal becomes, for people and for machines.
 //! - [`conformance`]: the ONNX backend tests, in worker processes, against expected results.
@@ -16,6 +17,7 @@
 
 pub mod assembly;
 pub mod benchmark;
+pub mod bisect;
 pub mod bundle;
 pub mod command;
 pub mod conformance;

@@ -5,13 +5,14 @@ use std::ffi::OsString;
 use crate::{Diagnostic, Failure};
 
 /// Commands that are planned; they are refused by name.
-const PLANNED: &[&str] = &["bisect", "profile", "tune"];
+const PLANNED: &[&str] = &["profile", "tune"];
 
 /// Commands of this version, for the nearest name.
 const COMMANDS: &[&str] = &[
     "lower",
     "table",
     "explain",
+    "bisect",
     "codegen",
     "build",
     "run",

@@ -3,6 +3,7 @@
 //! One file a command: its arguments, what it does, what it prints. Exit status: 0 done, 1 refused, 2 wrong usage.
 
 mod arguments;
+mod bisect;
 mod build;
 mod bundled;
 mod codegen;
@@ -57,6 +58,8 @@ enum Subcommands {
     Table(table::Arguments),
     /// Print what was decided: kernels, rewrites.
     Explain(explain::Arguments),
+    /// Find the first rewrite after which the graph leaves the recipe's tolerance.
+    Bisect(bisect::Arguments),
     /// Assemble the kernels of models, and print registers, spills, occupancy and instructions.
     Codegen(codegen::Arguments),
     /// Compile a model for all targets and buckets of a recipe into one file.
@@ -107,6 +110,7 @@ fn run(command: Subcommands, output: &Output) -> Result<(), Failure> {
         Subcommands::Lower(arguments) => lower::run(&arguments, output),
         Subcommands::Table(arguments) => table::run(&arguments, output),
         Subcommands::Explain(arguments) => explain::run(&arguments, output),
+        Subcommands::Bisect(arguments) => bisect::run(&arguments, output),
         Subcommands::Codegen(arguments) => codegen::run(&arguments, output),
         Subcommands::Build(arguments) => build::run(&arguments, output),
         Subcommands::Run(arguments) => run::run(&arguments, output),

@@ -9,8 +9,8 @@
 
 mod expectations;
 mod graph;
-mod numerics;
-mod random;
+pub(crate) mod numerics;
+pub(crate) mod random;
 
 use std::collections::BTreeMap;
 

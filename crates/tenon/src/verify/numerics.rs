@@ -74,7 +74,7 @@ pub struct Errors {
 
 impl Errors {
     /// Compares a value with the reference: `abs + rel · |expected|` is allowed. Equal infinities and two NaN agree.
-    fn of(name: &str, actual: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Result<Errors, Failure> {
+    pub(crate) fn of(name: &str, actual: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Result<Errors, Failure> {
         if actual.shape() != expected.shape() {
             let infinite = f64::INFINITY;
             return Ok(Errors {
@@ -120,7 +120,8 @@ impl Errors {
         })
     }
 
-    fn is_within(&self) -> bool {
+    /// Whether the tolerance allows it.
+    pub fn is_within(&self) -> bool {
         self.of_tolerance <= 1.0
     }
 }
@@ -204,7 +205,7 @@ struct Subject<'a> {
 }
 
 /// A graph with every named dimension a number.
-fn at_sizes<'s>(module: &Module<'s>, sizes: &Point) -> Result<Module<'s>, Failure> {
+pub(crate) fn at_sizes<'s>(module: &Module<'s>, sizes: &Point) -> Result<Module<'s>, Failure> {
     let mut copy = module.duplicate();
     copy.op().remove_attribute("graph.padded");
     AtPoint { point: sizes.clone() }.run(&mut copy, &PassContext::new(None))?;

@@ -38,7 +38,7 @@ impl Random {
 }
 
 /// A tensor of a type: floats from -2 to 2; integers, which are often indices or masks, 0 or 1; truth values at random.
-pub(super) fn tensor(dtype: DType, shape: &[usize], seed: u64, name: &str) -> Result<Tensor, TensorError> {
+pub(crate) fn tensor(dtype: DType, shape: &[usize], seed: u64, name: &str) -> Result<Tensor, TensorError> {
     let mut random = Random::new(seed, name);
     let count = tenon_tensor::byte_count(DType::U8, shape).unwrap_or(0);
     let value =

@@ -19,7 +19,7 @@ fn usage_errors_are_2_and_refusals_1() {
 
 #[test]
 fn planned_commands_are_refused_by_name() {
-    for command in ["bisect", "profile", "tune"] {
+    for command in ["profile", "tune"] {
         let outcome = tenon(&[command, "x"]);
         let text = outcome.refused("E0005");
         assert!(text.contains(&format!("`tenon {command}`")), "{text}");

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod basics;
+mod bisect;
 mod bundle;
 mod codegen;
 mod conformance;
