@@ -215,7 +215,7 @@ impl ModelArguments {
             }
         }
         if targets.is_empty() {
-            targets.push(Target::default_target());
+            targets.push(super::recipe::default_target(&recipe)?);
         }
         Ok(Request {
             recipe,

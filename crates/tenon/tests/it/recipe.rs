@@ -55,6 +55,8 @@ fn a_recipe_is_checked_against_its_model_with_places() {
         let outcome = check(name, text);
         assert!(outcome.refused(code).contains(place), "{name}: {}", outcome.stderr);
     }
+    let unlisted = check("unlisted.toml", "[hardware.expect.t4]\nspills = 0\n");
+    assert!(unlisted.refused("E0207").contains("the default is a100-sxm4-80gb"), "{}", unlisted.stderr);
     check(
         "listed.toml",
         "[hardware]\ntargets = ['t4']\n[hardware.expect.sm_75]\nspills = 0\n[hardware.expect.t4]\nspills = 0\n",

@@ -120,6 +120,24 @@ pub(super) fn load(path: &Path) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
+/// What is compiled for where neither a recipe nor the command names a target.
+///
+/// # Errors
+/// E0207: the recipe expects something of another target, which nothing would be held against.
+pub(super) fn default_target(recipe: &Recipe) -> Result<&'static Target, Failure> {
+    let default = Target::default_target();
+    match recipe.hardware.expect.keys().find(|name| !is_named(default, name)) {
+        None => Ok(default),
+        Some(name) => {
+            let message = format!(
+                "`hardware.expect.{name}`: neither `hardware.targets` nor `--target` names a target, and the default is {}",
+                default.name()
+            );
+            Err(Diagnostic::new("E0207", message).with_help(format!("write `hardware.targets = [\"{name}\"]`")).into())
+        }
+    }
+}
+
 /// Whether `hardware.expect` means a target by a name: that of the GPU, or that of its architecture.
 fn is_named(target: &Target, name: &str) -> bool {
     target.name() == name || target.architecture.llvm.processor == name
@@ -160,7 +178,7 @@ fn targets(recipe: &Recipe, named: &[String]) -> Result<Vec<&'static Target>, Fa
     let names = if named.is_empty() { &recipe.targets } else { named };
     let mut targets = names.iter().map(|name| Target::find(name)).collect::<Result<Vec<_>, _>>()?;
     if targets.is_empty() {
-        targets.push(Target::default_target());
+        targets.push(default_target(recipe)?);
     }
     Ok(targets)
 }
