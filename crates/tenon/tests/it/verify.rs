@@ -187,6 +187,34 @@ module attributes {graph.model = "two"} {
     }
 }
 
+/// What the budget refuses by shapes alone, the memory plan would refuse too: a budget of exactly the arena is never refused.
+#[test]
+fn the_bound_by_shapes_is_below_the_memory_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let detector = "[semantic.dims]\nn = { allowed = [1] }\nh = { allowed = [64] }\nw = { allowed = [96] }\n[semantic.inputs.x]\ndims = ['n', 3, 'h', 'w']\n";
+    let mut refused = 0;
+    for (model, dims) in [
+        ("models/ppocrv6_det_tiny/model.onnx", detector),
+        ("pt2/attention/model.pt2", ""),
+        ("pt2/matmuls/model.pt2", ""),
+        ("pt2/recurrent/model.pt2", ""),
+        ("quantized/qlinear_conv/model.onnx", ""),
+        ("control_flow/if_products/model.onnx", ""),
+    ] {
+        let model = testdata(model);
+        let recipe = |budget: u64| {
+            let text = format!("recipe = 1\n{dims}[hardware]\nactivation_budget = {budget}\n");
+            write(&folder, "budget.toml", text)
+        };
+        let plan = tenon(&["lower", &model, "--recipe", &recipe(1 << 40), "--stage", "hw"]);
+        let text = plan.done();
+        let arena = text.split("hw.program @main arena ").nth(1).unwrap().split(' ').next().unwrap();
+        tenon(&["recipe", "check", &recipe(arena.parse().unwrap()), &model]).done();
+        refused += usize::from(tenon(&["recipe", "check", &recipe(1), &model]).stderr.contains("E0226"));
+    }
+    assert!(refused >= 3, "the bound is nothing for all but {refused} of the models");
+}
+
 #[test]
 fn a_bundle_of_another_compiler_is_refused() {
     let folder = tempfile::tempdir().unwrap();
