@@ -91,7 +91,7 @@ fn the_clauses_of_a_dump_hold_for_later_stages() {
         (&if_nested, "", "[compile.control_flow]\ninline_if_depth = 0"),
         (&loop_count, "", "[semantic.control_flow]\nunroll = { loop_y = 3 }"),
         (&mlp, rows, "[hardware]\ntargets = ['t4']"),
-        (&batch, many, "[hardware]\nactivation_budget = 8192\nover_budget = 'stream'"),
+        (&batch, many, "[hardware]\nactivation_budget = 12288\nover_budget = 'stream'"),
     ] {
         let plain = write(&folder, "plain.toml", format!("recipe = 1\n{dims}"));
         let recipe = write(&folder, "recipe.toml", format!("recipe = 1\nname = 'another'\n{dims}{clause}\n"));
