@@ -127,6 +127,37 @@ fn what_no_kernel_holds_is_refused_by_node() {
     assert!(outcome.refused("E0411").contains("`host_dispatch = \"allow\"`"), "{}", outcome.stderr);
 }
 
+/// `branches = "all"`: a side that no request may ever take must compile all the same, whatever the branch is placed as.
+#[test]
+fn every_branch_must_compile() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = |elements: u64| {
+        let text = format!(
+            r#"
+module attributes {{graph.model = "branches"}} {{
+  func.func @main(%c: tensor<i1> {{graph.name = "c"}}, %x: tensor<i64> {{graph.name = "x"}}) -> (tensor<i64> {{graph.name = "y"}}) {{
+    %0 = flow.if %c : tensor<i1> -> (tensor<i64>) {{
+      flow.yield %x : tensor<i64>
+    }} else {{
+      %1 = graph.iota {{axis = 0 : i64, shape = [{elements}]}} : tensor<{elements}xi64> loc("Count")
+      %2 = graph.elementwise multiply(%1, %x) : (tensor<{elements}xi64>, tensor<i64>) -> tensor<{elements}xi64> loc("Scale")
+      %3 = graph.reduce sum(%2) {{axes = array<i64: 0>}} : (tensor<{elements}xi64>) -> tensor<i64> loc("Sum")
+      flow.yield %3 : tensor<i64>
+    }} loc("Choose")
+    return %0 : tensor<i64>
+  }}
+}}
+"#
+        );
+        write(&folder, "branches.mlir", text)
+    };
+    let recipe = recipe(&folder, "[semantic.control_flow]\nbranches = \"all\"\n");
+    tenon(&["lower", &model(1000), "--recipe", &recipe, "--stage", "hw"]).done();
+    let outcome = tenon(&["lower", &model(1 << 41), "--recipe", &recipe, "--stage", "hw"]);
+    let text = outcome.refused("E0502");
+    assert!(["Count", "Scale", "Sum"].iter().any(|node| text.contains(node)), "{text}");
+}
+
 #[test]
 fn the_table_marks_control_flow() {
     let folder = tempfile::tempdir().unwrap();
