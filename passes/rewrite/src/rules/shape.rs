@@ -1,6 +1,6 @@
 //! Reshapes and transposes: composed, removed, moved towards what they read.
 
-use tenon_graph_dialect::operators::{Cast, Elementwise, Function, Reshape, Transpose};
+use tenon_graph_dialect::operators::{Cast, Dequantize, Elementwise, Function, Quantize, Reshape, Transpose};
 use tenon_graph_dialect::{Dim, DimExpr, Operator};
 use tenon_recipe::NumericClass;
 use tenon_tensor::DType;
@@ -157,15 +157,29 @@ pub(super) const TRANSPOSE_AS_RESHAPE: Rule = Rule {
     },
 };
 
-/// Operators that are applied to each element.
+/// Operators that are applied to each element; quantising and its inverse are where one scale is for all.
 fn pointwise(operator: &Operator) -> bool {
-    matches!(operator, Operator::Elementwise(_) | Operator::Cast(_))
+    match operator {
+        Operator::Elementwise(_) | Operator::Cast(_) => true,
+        Operator::Quantize(quantize) => quantize.block_size == 0,
+        Operator::Dequantize(dequantize) => dequantize.block_size == 0,
+        _ => false,
+    }
+}
+
+/// The operands of a scalar function, unless they are scales along an axis.
+fn of_each_element(found: &Match<'_>, operator: &Operator, operands: &[Id]) -> Option<()> {
+    if matches!(operator, Operator::Quantize(_) | Operator::Dequantize(_)) {
+        let is_one = |id: &Id| found.ty(*id).is_some_and(|ty| ty.dims.iter().all(Dim::is_one));
+        return operands[1..].iter().all(is_one).then_some(());
+    }
+    Some(())
 }
 
 pub(super) const RESHAPE_OF_ELEMENTWISE: Rule = Rule {
     name: "reshape-of-elementwise",
     class: NumericClass::Exact,
-    about: "A reshape of a scalar function is the function of reshapes, where every operand spans whole runs of dimensions.",
+    about: "A reshape of a scalar function, or of quantising by one scale, is the function of reshapes, where every operand spans whole runs of dimensions.",
     root: RESHAPE,
     apply: |found| {
         let [operand] = found.operands_of()?;
@@ -173,6 +187,7 @@ pub(super) const RESHAPE_OF_ELEMENTWISE: Rule = Rule {
         let (operator, operands) = found.find(operand, |view| {
             pointwise(&view.operation.operator).then(|| (view.operation.operator.clone(), view.operands.clone()))
         })?;
+        of_each_element(found, &operator, &operands)?;
         let mut moved = Vec::with_capacity(operands.len());
         for operand in operands {
             let dims = operand_dims(&found.ty(operand)?, &from, &to)?;
@@ -188,7 +203,8 @@ pub(super) const RESHAPE_OF_ELEMENTWISE: Rule = Rule {
         let y = instance.parameter(dtype, &first[dice.number(0, first.len() as u64) as usize..]);
         let sum = instance.op(Elementwise { function: Function::Add }, &[Some(x), Some(y)]);
         let cast = instance.op(Cast { dtype: DType::F32, saturate: false }, &[sum]);
-        let inner = dice.pick(&[sum, cast]);
+        let quantized = quantized(dice, &mut instance, sum);
+        let inner = dice.pick(&[sum, cast, quantized[0], quantized[1]]);
         instance.op(Reshape { shape: sizes(&second) }, &[inner]);
         instance
     },
@@ -204,7 +220,7 @@ fn keep_type(found: &mut Match<'_>, operator: Operator, operands: &[Id]) -> Opti
 pub(super) const TRANSPOSE_OF_ELEMENTWISE: Rule = Rule {
     name: "transpose-of-elementwise",
     class: NumericClass::Exact,
-    about: "A transpose of a scalar function is the function of transposes.",
+    about: "A transpose of a scalar function, or of quantising by one scale, is the function of transposes.",
     root: TRANSPOSE,
     apply: |found| {
         let order = permutation(found.operator())?;
@@ -212,6 +228,7 @@ pub(super) const TRANSPOSE_OF_ELEMENTWISE: Rule = Rule {
         let (operator, operands) = found.find(operand, |view| {
             pointwise(&view.operation.operator).then(|| (view.operation.operator.clone(), view.operands.clone()))
         })?;
+        of_each_element(found, &operator, &operands)?;
         let mut moved = Vec::with_capacity(operands.len());
         for operand in operands {
             let ty = found.ty(operand)?;
@@ -233,7 +250,22 @@ pub(super) const TRANSPOSE_OF_ELEMENTWISE: Rule = Rule {
         let x = instance.input(dtype, &shape);
         let y = instance.parameter(dtype, &shape[dice.number(0, 3) as usize..]);
         let product = instance.op(Elementwise { function: Function::Multiply }, &[Some(x), Some(y)]);
-        instance.op(Transpose { permutation: dice.permutation(3) }, &[product]);
+        let quantized = quantized(dice, &mut instance, product);
+        let inner = dice.pick(&[product, quantized[0], quantized[1]]);
+        instance.op(Transpose { permutation: dice.permutation(3) }, &[inner]);
         instance
     },
 };
+
+/// A value quantised, and that brought back: by one scale, or by those of an axis, which do not move.
+fn quantized(dice: &mut Dice, instance: &mut Instance, value: Option<Id>) -> [Option<Id>; 2] {
+    let size = dice.pick(&[vec![], vec![1], vec![3]]);
+    let (scale, zero) = (instance.parameter(DType::F32, &size), instance.parameter(DType::I8, &size));
+    let parameters = [Some(scale), Some(zero)];
+    let value = instance.op(Cast { dtype: DType::F32, saturate: false }, &[value]);
+    let narrow =
+        instance.op(Quantize { dtype: DType::I8, axis: 1, block_size: 0 }, &[value, parameters[0], parameters[1]]);
+    let wide =
+        instance.op(Dequantize { dtype: DType::F32, axis: 1, block_size: 0 }, &[narrow, parameters[0], parameters[1]]);
+    [narrow, wide]
+}
