@@ -188,6 +188,17 @@ def Graph_CustomOp : Graph_Op<"custom"> {
   let assemblyFormat = "$callee `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
 }
 
+def Graph_RecurrenceOp : Graph_PureOp<"recurrence"> {
+  let summary = "The steps of a recurrent layer (kind: rnn, gru, lstm) one after another, in one direction";
+  let description = [{
+    Inputs: what the layer's inputs give to its gates [T, B, G * H]; weights of the hidden state [H, G * H]; then those that `optional` names.
+    Results: the hidden states of all steps [T, B, H], the last one [B, H], and the last memory of an LSTM [B, H].
+  }];
+  let arguments = (ins StrAttr:$kind, ArrayAttr:$activations, ArrayAttr:$optional, Variadic<Tensor>:$inputs);
+  let results = (outs Variadic<Tensor>:$outputs);
+  let assemblyFormat = "custom<Keyword>($kind) `(` $inputs `)` attr-dict `:` functional-type($inputs, results)";
+}
+
 // ---- Shape and layout ------------------------------------------------------------------------------------------------------------
 
 def Graph_ReshapeOp : Graph_UnaryOp<"reshape"> {

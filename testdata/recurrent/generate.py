@@ -20,15 +20,16 @@ TYPES = {np.dtype("float32"): TensorProto.FLOAT, np.dtype("int32"): TensorProto.
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-def write(name, operator, inputs, outputs, domain="", **attributes):
-    """`inputs` are arrays or None. Arrays but the first and the lengths are initializers."""
+def write(name, operator, inputs, outputs, domain="", free=False, **attributes):
+    """`inputs` are arrays or None. Arrays but the first and the lengths are initializers. With `free` the model takes any number of steps."""
     names = [f"in{index}" if array is not None else "" for index, array in enumerate(inputs)]
     node = helper.make_node(operator, names, outputs, name=operator, domain=domain, **attributes)
     is_given = lambda index: index in (0, 4, 5, 6)
     given = [(names[index], array) for index, array in enumerate(inputs) if array is not None and is_given(index)]
     weights = [numpy_helper.from_array(array, names[index])
                for index, array in enumerate(inputs) if array is not None and not is_given(index)]
-    values = [helper.make_tensor_value_info(name, TYPES[array.dtype], array.shape) for name, array in given]
+    shape_of = lambda name, array: ["steps", *array.shape[1:]] if free and name in ("in0", "y") else array.shape
+    values = [helper.make_tensor_value_info(name, TYPES[array.dtype], shape_of(name, array)) for name, array in given]
     opsets = [helper.make_opsetid("", 14), helper.make_opsetid("com.microsoft", 1)]
     make = lambda results: helper.make_model(
         helper.make_graph([node], name, values, results, initializer=weights), opset_imports=opsets, ir_version=8)
@@ -38,7 +39,7 @@ def write(name, operator, inputs, outputs, domain="", **attributes):
     bare = [helper.make_empty_tensor_value_info(name) for name in outputs]
     session = ort.InferenceSession(make(bare).SerializeToString(), options)
     results = session.run(outputs, dict(given))
-    model = make([helper.make_tensor_value_info(name, TYPES[array.dtype], array.shape) for name, array in zip(outputs, results)])
+    model = make([helper.make_tensor_value_info(name, TYPES[array.dtype], shape_of(name, array)) for name, array in zip(outputs, results)])
     folder = os.path.join(FOLDER, name, "test_data_set_0")
     os.makedirs(folder, exist_ok=True)
     onnx.save(model, os.path.join(FOLDER, name, "model.onnx"))
@@ -67,6 +68,8 @@ def layer(name, operator, steps=4, batch=3, inputs=5, hidden=6, lengths=None, bi
 
 
 def options():
+    layer("lstm_bidirectional_free_length", "LSTM", steps=5, direction="bidirectional", free=True)
+    layer("gru_reverse_free_length", "GRU", steps=5, lengths=[5, 2, 4], direction="reverse", free=True)
     for operator in GATES:
         low = operator.lower()
         for direction in ("forward", "reverse", "bidirectional"):

@@ -97,6 +97,8 @@ operators! {
     Normalize,
     /// Scaled dot-product attention.
     Attention,
+    /// The steps of a recurrent layer.
+    Recurrence,
     /// Interpolation.
     Resize,
     /// Reading by index.

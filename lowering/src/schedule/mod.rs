@@ -13,6 +13,7 @@ mod index;
 mod map;
 mod non_max_suppression;
 mod places;
+mod recurrence;
 mod reduce;
 mod scalar;
 mod scan;
@@ -113,6 +114,7 @@ enum Schedule {
     NonMaxSuppression(non_max_suppression::NonMaxSuppressionPlan),
     Gemm(Box<gemm::GemmPlan>),
     Attention(Box<attention::AttentionPlan>),
+    Recurrence(Box<recurrence::RecurrencePlan>),
 }
 
 impl Schedule {
@@ -131,6 +133,7 @@ impl Schedule {
                 None => Schedule::Map,
             },
             "attention" => Schedule::Attention(Box::new(attention::AttentionPlan::new(body, target)?)),
+            "recurrence" => Schedule::Recurrence(Box::new(recurrence::RecurrencePlan::new(body)?)),
             family => {
                 let operator = body.nodes.first().map_or("graph.kernel", |node| node.operator.name());
                 return Err(LoweringError::unsupported(operator, format!("kernels of family `{family}`")));
@@ -148,6 +151,7 @@ impl Schedule {
             Schedule::NonMaxSuppression(plan) => plan.shape(body),
             Schedule::Gemm(plan) => plan.shape(body),
             Schedule::Attention(plan) => plan.shape(body),
+            Schedule::Recurrence(plan) => plan.shape(body),
         }
     }
 
@@ -168,6 +172,7 @@ impl Schedule {
             Schedule::NonMaxSuppression(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Gemm(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Attention(plan) => plan.build(builder, body, inputs, outputs),
+            Schedule::Recurrence(plan) => plan.build(builder, body, inputs, outputs),
         }
     }
 }

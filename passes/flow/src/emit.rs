@@ -15,7 +15,12 @@ pub(crate) struct Emit<'m> {
 
 impl<'m> Emit<'m> {
     /// An operator whose results have these types.
-    fn build(self, operator: Operator, operands: &[Value<'m>], ty: TensorType) -> Result<Value<'m>, SemanticError> {
+    pub(crate) fn build(
+        self,
+        operator: Operator,
+        operands: &[Value<'m>],
+        ty: TensorType,
+    ) -> Result<Value<'m>, SemanticError> {
         let results = operator.build_as(self.at, operands, &[ty])?;
         let missing = || SemanticError::new(ErrorKind::Structure, operator.name(), "has no result");
         results.first().copied().ok_or_else(missing)
@@ -44,7 +49,7 @@ impl<'m> Emit<'m> {
     }
 
     /// An operator whose result type follows from its operands.
-    fn infer(self, operator: Operator, operands: &[Value<'m>]) -> Result<Value<'m>, SemanticError> {
+    pub(crate) fn infer(self, operator: Operator, operands: &[Value<'m>]) -> Result<Value<'m>, SemanticError> {
         let types = operands.iter().map(|value| TensorType::read(value.ty())).collect::<Result<Vec<_>, _>>()?;
         let ty = operator.infer(&types)?.into_iter().next();
         let ty = ty.ok_or_else(|| SemanticError::new(ErrorKind::Structure, operator.name(), "has no result"))?;

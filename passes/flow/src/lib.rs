@@ -7,10 +7,11 @@
 //! By `compile.control_flow.policy`: `kernel` makes every branch a selection and refuses what cannot be one; `graph` and `host` make every
 //! operation a conditional step of the launch plan, decided by the device or, with `host_dispatch = "allow"`, by the host; without a policy,
 //! branches that compute little become selections, and the device decides the rest. `inline_if_depth` bounds how many selections are made
-//! within one another; by `semantic.control_flow.unroll` a round of a loop runs its body several times. Where a size is computed inside a branch or loop, the launch plan cannot know it: refused.
+//! within one another. Recurrent layers are kernels that hold the loop over their steps, or are written out ([`recurrence`]). By `semantic.control_flow.unroll` a round of a loop runs its body several times. Where a size is computed inside a branch or loop, the launch plan cannot know it: refused.
 
 mod branch;
 mod emit;
+mod recurrence;
 mod repeat;
 mod scan;
 mod unroll;
@@ -18,8 +19,8 @@ mod unroll;
 use std::collections::{HashMap, HashSet};
 
 use tenon_flow_dialect::{Flow, Placement, Schedule, depth, is_control_flow};
-use tenon_graph_dialect::OperatorKind;
 use tenon_graph_dialect::operators::SetDimensionSize;
+use tenon_graph_dialect::{Operator, OperatorKind};
 use tenon_ir::{Attribute, Module, Op};
 use tenon_pass_manager::{Pass, PassContext, PassError, Property, Refusal};
 use tenon_recipe::{ControlFlowPolicy, Recipe};
@@ -32,7 +33,7 @@ const PLACEMENTS: &str = "flow.placements";
 pub struct Placed {
     /// Nodes of the model that it came from.
     pub nodes: Vec<String>,
-    /// `flow.if`, `flow.loop`, `flow.scan`.
+    /// `flow.if`, `flow.loop`, `flow.scan`, `graph.recurrence`.
     pub operation: String,
     /// Operations of control flow around it.
     pub depth: u64,
@@ -86,9 +87,10 @@ impl Pass for PlaceControlFlow {
             let help = "move what computes it out of the branch or loop, or give it a fixed size";
             return Err(Refusal::new("E0411", message, help).at(*op).into());
         }
+        let layers = self.recurrences(&ops, context)?;
         let flows: Vec<Op<'_>> = ops.into_iter().filter(|op| is_control_flow(*op)).collect();
         self.unrolled_loops_exist(&flows)?;
-        if flows.is_empty() {
+        if flows.is_empty() && layers.is_empty() {
             return Ok(());
         }
         let mut placed = Vec::with_capacity(flows.len());
@@ -110,6 +112,7 @@ impl Pass for PlaceControlFlow {
             placed.push(record);
         }
         placed.reverse();
+        placed.extend(layers);
         write(module, &placed)
     }
 }
@@ -127,6 +130,26 @@ impl PlaceControlFlow {
         );
         let help = "remove it, or correct the name; loops of known length are written out entirely";
         Err(Refusal::new("E0234", message, help).into())
+    }
+
+    /// Places the recurrent layers; gives those that are kernels.
+    fn recurrences(&self, ops: &[Op<'_>], context: &PassContext) -> Result<Vec<Placed>, PassError> {
+        let mut placed = Vec::new();
+        for op in ops {
+            let Some(Operator::Recurrence(layer)) = Operator::read(*op).transpose()? else { continue };
+            let record = Placed {
+                nodes: op.location().names(),
+                operation: op.name(),
+                depth: depth(*op),
+                placement: Placement::Kernel.name().to_owned(),
+            };
+            let is_kernel = recurrence::place(*op, &layer, self.recipe.control_flow.policy)?;
+            context.count(if is_kernel { "recurrent kernels" } else { "recurrent layers written out" }, 1);
+            let placement = if is_kernel { "one kernel" } else { "step by step" };
+            context.remark("placed", record.nodes.clone(), format!("`{}`: {placement}", record.operation));
+            placed.extend(is_kernel.then_some(record));
+        }
+        Ok(placed)
     }
 
     /// How often the recipe unrolls a loop.

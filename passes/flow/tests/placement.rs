@@ -142,6 +142,66 @@ fn what_has_no_placement_is_refused_by_node() {
     );
 }
 
+/// A GRU over `steps`, with `units` hidden units; a length that is a name is at most 8.
+fn layer(steps: &str, units: u64) -> String {
+    let (size, dims) = match steps.parse::<u64>() {
+        Ok(steps) => (steps, String::new()),
+        Err(_) => (8, format!(", {{dims = [\"{steps}\", 2, {}]}}", 3 * units)),
+    };
+    let dims_of_result = dims.replace(&format!("{}]", 3 * units), &format!("{units}]"));
+    let (x, w) = (format!("tensor<{size}x2x{}xf32{dims}>", 3 * units), format!("tensor<{units}x{}xf32>", 3 * units));
+    let (y, h) = (format!("tensor<{size}x2x{units}xf32{dims_of_result}>"), format!("tensor<2x{units}xf32>"));
+    format!(
+        "module {{ func.func @main(%x: {x}, %w: {w}, %n: tensor<2xi64>) -> ({y}, {h}) {{ %0:2 = graph.recurrence gru(%x, %w, %n) \
+         {{activations = [\"sigmoid\", \"tanh\"], optional = [\"lengths\"], reverse}} : ({x}, {w}, tensor<2xi64>) -> ({y}, {h}) loc(\"layer\") \
+         return %0#0, %0#1 : {y}, {h} }} }}"
+    )
+}
+
+#[test]
+fn recurrent_layers_are_kernels_or_written_out() {
+    let session = Session::new();
+    let placed = |steps: &str, units: u64, policy| {
+        let mut module = session.parse_module(&layer(steps, units), "layer").unwrap();
+        place(&mut module, policy).map(|()| module)
+    };
+    let is_kernel = |module: &Module<'_>| module.print(PrintOptions::default()).contains("graph.recurrence");
+    let graph = Some(ControlFlowPolicy::Graph);
+    for (units, policy, expected) in [
+        (3, None, true),
+        (3, Some(ControlFlowPolicy::Kernel), true),
+        (3, graph, false),
+        (512, None, false),
+        (512, Some(ControlFlowPolicy::Kernel), true),
+        (1025, Some(ControlFlowPolicy::Kernel), false),
+    ] {
+        let module = placed("4", units, policy).unwrap();
+        assert_eq!(is_kernel(&module), expected, "{units} {policy:?}");
+        let records: Vec<_> =
+            placements(&module).into_iter().map(|record| (record.operation, record.placement)).collect();
+        let record = ("graph.recurrence".to_owned(), "kernel".to_owned());
+        assert_eq!(records, if expected { vec![record] } else { Vec::new() });
+    }
+    // Written out it rounds as it did.
+    let values = |shape: Vec<usize>, factor: f64| {
+        let count: usize = shape.iter().product();
+        let values: Vec<f64> = (0..count).map(|index| ((index * 7 % 11) as f64 - 5.0) * factor).collect();
+        Tensor::from_f64s(tenon_tensor::DType::F32, shape, &values).unwrap()
+    };
+    let inputs = [values(vec![4, 2, 9], 0.3), values(vec![3, 9], 0.1), Tensor::from_i64(vec![2], &[4, 1]).unwrap()];
+    let run = |module: &Module<'_>| run_function(module, "main", &inputs, &|_| None, Mode::Typed).unwrap();
+    assert_eq!(run(&placed("4", 3, graph).unwrap()), run(&placed("4", 3, None).unwrap()));
+    // A length that is known with the request.
+    assert!(is_kernel(&placed("n", 512, None).unwrap()));
+    for (units, policy, reason) in
+        [(3, graph, "policy` writes its steps out"), (1025, None, "at most 1024 hidden units, not 1025")]
+    {
+        let error = placed("n", units, policy).err().unwrap();
+        assert_eq!((error.code(), error.nodes()), ("E0411", ["layer".to_owned()].as_slice()), "{error}");
+        assert!(error.to_string().contains(reason) && error.help().is_some(), "{error}");
+    }
+}
+
 #[test]
 fn a_module_without_control_flow_stays_as_it_is() {
     let session = Session::new();

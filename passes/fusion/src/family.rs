@@ -24,6 +24,8 @@ pub enum Family {
     Attention,
     /// Greedy choice of boxes.
     NonMaxSuppression,
+    /// The steps of a recurrent layer.
+    Recurrence,
 }
 
 impl Family {
@@ -57,6 +59,7 @@ impl Family {
             Family::TopK => "top_k",
             Family::Attention => "attention",
             Family::NonMaxSuppression => "non_max_suppression",
+            Family::Recurrence => "recurrence",
         }
     }
 
@@ -74,6 +77,7 @@ impl Family {
             Operator::TopK(_) => Family::TopK,
             Operator::Attention(_) => Family::Attention,
             Operator::NonMaxSuppression(_) => Family::NonMaxSuppression,
+            Operator::Recurrence(_) => Family::Recurrence,
             Operator::Iota(_)
             | Operator::DimExtent(_)
             | Operator::Elementwise(_)

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use tenon_graph_dialect::operators::{Gather, GatherKind};
+use tenon_graph_dialect::operators::{Gather, GatherKind, RecurrenceOperand};
 use tenon_graph_dialect::{DimExpr, Operator, TensorType};
 use tenon_ir::{Module, Op, Value};
 use tenon_pass_manager::PassError;
@@ -207,6 +207,15 @@ fn keeps(op: Op<'_>, dim: &str, operands: &[Option<usize>], results: &[Option<us
         Operator::Attention(_) => {
             let all_three = operands.iter().take(3).all(|axis| *axis == Some(0));
             all_three && aligned(results) && to(Some(0))
+        }
+        Operator::Recurrence(layer) => {
+            let of_batch = |which| match which {
+                RecurrenceOperand::Hidden | RecurrenceOperand::Memory | RecurrenceOperand::Lengths => Some(0),
+                RecurrenceOperand::ResetBias | RecurrenceOperand::Peepholes => None,
+            };
+            let expected = [Some(1), None].into_iter().chain(layer.optional.iter().map(|which| of_batch(*which)));
+            let states = results.iter().skip(1).all(|axis| *axis == Some(0));
+            expected.eq(operands.iter().copied()) && results.first() == Some(&Some(1)) && states
         }
         Operator::Quantize(_) | Operator::Dequantize(_) => same(),
         _ => false,

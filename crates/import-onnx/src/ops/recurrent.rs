@@ -1,23 +1,22 @@
-//! RNN, GRU and LSTM, one step after another.
+//! RNN, GRU and LSTM.
 //!
-//! The product of all inputs with their weights is one contraction before the first step. A step multiplies the hidden state by its weights
-//! and applies the cell. Where a row of the batch is shorter than the sequence its state stays as it is and its outputs are 0: so the
-//! reverse direction of a row begins at its last valid step. Narrow floats are computed in f32 and rounded once, in the outputs.
+//! The product of all inputs with their weights is one contraction before the first step; the steps are a `graph.recurrence` a direction. Where a
+//! row of the batch is shorter than the sequence its state stays as it is and its outputs are 0: so the reverse direction of a row begins at its
+//! last valid step. Narrow floats are computed in f32 and rounded once, in the outputs. Steps with quantised weights are written out.
 
 mod activation;
-mod cell;
 mod direction;
 mod quantized;
 
 use tenon_graph_dialect::DimExpr;
+use tenon_graph_dialect::operators::{Activation, Recurrence, RecurrenceKind};
 use tenon_tensor::DType;
 
 use super::sequence::stack;
 use crate::error::ImportError;
 use crate::import::importer::Handle;
 use crate::import::node::{OpImport, Outputs, accumulator};
-use activation::{Activation, activations};
-use cell::{Cell, Kind};
+use activation::activations;
 use direction::{Direction, Weights, run};
 
 pub(super) use quantized::dynamic_quantize_lstm;
@@ -25,22 +24,22 @@ pub(super) use quantized::dynamic_quantize_lstm;
 /// RNN.
 pub(super) fn rnn(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(3..=6)?;
-    recurrent(op, Kind::Rnn)
+    recurrent(op, RecurrenceKind::Rnn)
 }
 
 /// GRU.
 pub(super) fn gru(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(3..=6)?;
-    recurrent(op, Kind::Gru)
+    recurrent(op, RecurrenceKind::Gru)
 }
 
 /// LSTM.
 pub(super) fn lstm(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(3..=8)?;
-    recurrent(op, Kind::Lstm)
+    recurrent(op, RecurrenceKind::Lstm)
 }
 
-fn recurrent(op: &mut OpImport<'_, '_, '_>, kind: Kind) -> Outputs {
+fn recurrent(op: &mut OpImport<'_, '_, '_>, kind: RecurrenceKind) -> Outputs {
     let (weights, hidden) = (op.input(1)?, op.input(2)?);
     let layer = Layer::read(op, kind, weights)?;
     let mut directions = Vec::with_capacity(layer.directions);
@@ -58,7 +57,7 @@ fn recurrent(op: &mut OpImport<'_, '_, '_>, kind: Kind) -> Outputs {
 
 /// What the nodes of all kinds have in common, read.
 struct Layer {
-    kind: Kind,
+    kind: RecurrenceKind,
     /// Element type of the inputs and outputs.
     own: DType,
     /// Type that is computed in.
@@ -68,7 +67,6 @@ struct Layer {
     batch_first: bool,
     /// `[steps, batch, inputs]`.
     x: Handle,
-    steps: i64,
     batch: DimExpr,
     hidden: i64,
     activations: Vec<Activation>,
@@ -78,7 +76,7 @@ struct Layer {
 }
 
 impl Layer {
-    fn read(op: &mut OpImport<'_, '_, '_>, kind: Kind, weights: Handle) -> Result<Layer, ImportError> {
+    fn read(op: &mut OpImport<'_, '_, '_>, kind: RecurrenceKind, weights: Handle) -> Result<Layer, ImportError> {
         let direction = op.node.string_or("direction", "forward")?.to_ascii_lowercase();
         let (directions, reverse_first) = match direction.as_str() {
             "forward" => (1, false),
@@ -100,7 +98,6 @@ impl Layer {
         if batch_first {
             x = op.transpose(x, vec![1, 0, 2])?;
         }
-        let steps = op.fixed_dim(x, 0, "a recurrence")?;
         let batch = op.dim(x, 1).extent.clone();
         let own = op.dtype(x);
         let dtype = accumulator(own);
@@ -126,8 +123,8 @@ impl Layer {
             )));
         }
         let clip = op.node.float("clip")?.filter(|clip| *clip > 0.0);
-        let linear_before_reset = kind == Kind::Gru && op.node.flag_or("linear_before_reset", false)?;
-        let couples_gates = kind == Kind::Lstm && op.node.flag_or("input_forget", false)?;
+        let linear_before_reset = kind == RecurrenceKind::Gru && op.node.flag_or("linear_before_reset", false)?;
+        let couples_gates = kind == RecurrenceKind::Lstm && op.node.flag_or("input_forget", false)?;
         let activations = activations(op, kind, directions)?;
         Ok(Layer {
             kind,
@@ -137,7 +134,6 @@ impl Layer {
             reverse_first,
             batch_first,
             x,
-            steps,
             batch,
             hidden,
             activations,
@@ -169,25 +165,23 @@ impl Layer {
         Ok(Some(op.cast(part, self.dtype)?))
     }
 
-    /// Which steps each row of the batch has: `[steps, batch, 1]` truth values; `None` where every row has all.
-    fn valid(&self, op: &mut OpImport<'_, '_, '_>) -> Result<Option<Handle>, ImportError> {
-        use tenon_graph_dialect::operators::{Function, Iota};
+    /// How many steps each row of the batch has; `None` where every row has all.
+    fn lengths(&self, op: &mut OpImport<'_, '_, '_>) -> Result<Option<Handle>, ImportError> {
         let Some(lengths) = op.optional(4)? else { return Ok(None) };
+        let steps = op.dim(self.x, 0).known().and_then(|steps| i64::try_from(steps).ok());
         let all = |tensor: &tenon_tensor::Tensor| {
-            (0..tensor.element_count()).all(|index| tensor.get_i64(index).is_some_and(|length| length >= self.steps))
+            let has_all = |length: i64| steps.is_some_and(|steps| length >= steps);
+            (0..tensor.element_count()).all(|index| tensor.get_i64(index).is_some_and(has_all))
         };
         if op.importer.builder.tensor(lengths).is_some_and(all) {
             return Ok(None);
         }
-        let lengths = op.reshape(lengths, vec![1.into(), self.batch.clone(), 1.into()])?;
-        let dtype = op.dtype(lengths);
-        let steps = op.emit(Iota { dtype, shape: vec![self.steps.into(), 1.into(), 1.into()], axis: 0 }, &[])?;
-        Ok(Some(op.apply(Function::Less, &[steps, lengths])?))
+        op.reshape(lengths, vec![self.batch.clone()]).map(Some)
     }
 
     /// Runs all directions; outputs in the node's layout.
     fn outputs(&self, op: &mut OpImport<'_, '_, '_>, weights: Vec<Weights>) -> Outputs {
-        let valid = self.valid(op)?;
+        let lengths = self.lengths(op)?;
         let state_axis = usize::from(self.batch_first);
         let state_shape = [self.batch.clone(), DimExpr::constant(self.hidden)];
         let gates = self.kind.gates() as i64;
@@ -196,32 +190,33 @@ impl Layer {
             let bias = self.part(op, 3, number, 0, &[DimExpr::constant(2 * gates * self.hidden)])?;
             let hidden = self.part(op, 5, number, state_axis, &state_shape)?;
             let (mut memory, mut peepholes) = (None, None);
-            if self.kind == Kind::Lstm {
+            if self.kind == RecurrenceKind::Lstm {
                 memory = self.part(op, 6, number, state_axis, &state_shape)?;
                 peepholes = self.part(op, 7, number, 0, &[DimExpr::constant(3 * self.hidden)])?;
             }
             let count = self.kind.activations();
-            let cell = Cell {
+            let recurrence = Recurrence {
                 kind: self.kind,
-                hidden: self.hidden,
                 activations: self.activations[number * count..(number + 1) * count].to_vec(),
-                clip: self.clip,
+                clip: self.clip.map(f64::from),
+                reverse: self.reverse_first || number == 1,
                 linear_before_reset: self.linear_before_reset,
                 couples_gates: self.couples_gates,
-                peepholes,
+                optional: Vec::new(),
             };
             let direction = Direction {
-                reversed: self.reverse_first || number == 1,
-                steps: self.steps,
+                recurrence,
+                units: self.hidden,
                 batch: self.batch.clone(),
                 dtype: self.dtype,
                 weights,
                 bias,
                 hidden,
                 memory,
-                cell,
+                peepholes,
+                lengths,
             };
-            let done = run(op, self.x, direction, valid)?;
+            let done = run(op, self.x, direction)?;
             sequences.push(done.sequence);
             hiddens.push(done.hidden);
             cells.extend(done.memory);

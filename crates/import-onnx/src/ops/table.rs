@@ -93,7 +93,7 @@ rows! {
     "EyeLike" [9, 22] => fill::eye_like;
     "Flatten" [1, 9, 11, 13, 21, 23, 24, 25] => reshape::flatten;
     "Floor" [6, 13] => elementwise::direct;
-    "GRU" [7, 14, 22] => recurrent::gru, "sequences whose length is not fixed";
+    "GRU" [7, 14, 22] => recurrent::gru;
     "Gather" [1, 11, 13] => gather::take;
     "GatherElements" [11, 13] => gather::elements;
     "GatherND" [11, 12, 13] => gather::nd;
@@ -117,7 +117,7 @@ rows! {
     "IsInf" [10, 20] => elementwise::is_inf;
     "IsNaN" [9, 13, 20] => elementwise::direct;
     "LRN" [1, 13] => normalization::local_response;
-    "LSTM" [7, 14, 22] => recurrent::lstm, "sequences whose length is not fixed";
+    "LSTM" [7, 14, 22] => recurrent::lstm;
     "LayerNormalization" [17] => normalization::layer, "`stash_type` other than f32";
     "LeakyRelu" [6, 16] => activation::leaky_relu;
     "Less" [7, 9, 13] => elementwise::direct;
@@ -158,7 +158,7 @@ rows! {
     "QLinearMatMul" [10, 21] => integer_product::qlinear_matmul;
     "QuantizeLinear" [10, 13, 19, 21, 23, 24, 25, 28] => quantize::quantize;
     "RMSNormalization" [23] => normalization::rms, "`stash_type` other than f32";
-    "RNN" [7, 14, 22] => recurrent::rnn, "sequences whose length is not fixed";
+    "RNN" [7, 14, 22] => recurrent::rnn;
     "RandomNormal" [1, 22] => random::normal, "nodes without a seed";
     "RandomNormalLike" [1, 22] => random::normal, "nodes without a seed";
     "RandomUniform" [1, 22] => random::uniform, "nodes without a seed";

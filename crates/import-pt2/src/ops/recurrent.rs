@@ -1,12 +1,15 @@
 //! LSTM, GRU and plain recurrent layers.
 //!
-//! The products with the input are taken for all steps at once. A known, small number of steps is written out one after another; else the
-//! steps are a loop over slices (`flow.scan`).
+//! The products with the input are taken for all steps at once. The steps are a `graph.recurrence`, whose order of gates is that of ONNX. Those of
+//! layers with a projection, and of narrow floats, are written out where they are few, else a loop over slices (`flow.scan`).
 
 use tenon_flow_dialect::{Scan, Schedule, yield_values};
 use tenon_graph_builder::Handle;
-use tenon_graph_dialect::TensorType;
-use tenon_graph_dialect::operators::{Concat, Function};
+use tenon_graph_dialect::operators::{
+    Activation, ActivationFunction, Concat, Function, Recurrence, RecurrenceKind, RecurrenceOperand,
+};
+use tenon_graph_dialect::{Operator, TensorType};
+use tenon_tensor::DType;
 
 use super::matmul::{contract, linear_of};
 use crate::error::OpError;
@@ -31,6 +34,25 @@ impl Cell {
             Cell::Gru => 3,
             _ => 1,
         }
+    }
+
+    /// The kind of `graph.recurrence`, and for each of its gates the place of PyTorch's: i, f, g, o of an LSTM, r, z, n of a GRU.
+    fn kind(self) -> (RecurrenceKind, &'static [i64]) {
+        match self {
+            Cell::Lstm => (RecurrenceKind::Lstm, &[0, 3, 1, 2]),
+            Cell::Gru => (RecurrenceKind::Gru, &[1, 0, 2]),
+            Cell::Tanh | Cell::Relu => (RecurrenceKind::Rnn, &[0]),
+        }
+    }
+
+    fn activations(self) -> Vec<Activation> {
+        let functions: &[ActivationFunction] = match self {
+            Cell::Lstm => &[ActivationFunction::Sigmoid, ActivationFunction::Tanh, ActivationFunction::Tanh],
+            Cell::Gru => &[ActivationFunction::Sigmoid, ActivationFunction::Tanh],
+            Cell::Tanh => &[ActivationFunction::Tanh],
+            Cell::Relu => &[ActivationFunction::Relu],
+        };
+        functions.iter().map(|function| Activation { function: *function, alpha: 0.0, beta: 0.0 }).collect()
     }
 }
 
@@ -116,6 +138,9 @@ fn direction(
     state: Vec<Handle>,
     reverse: bool,
 ) -> Result<(Handle, Vec<Handle>), OpError> {
+    if weights.projection.is_none() && matches!(op.element(x), DType::F32 | DType::F64) {
+        return kept(op, cell, weights, x, &state, reverse);
+    }
     let products = linear_of(op, x, weights.input, weights.input_bias)?;
     let steps = op.at(products, 0).known().and_then(|steps| i64::try_from(steps).ok());
     let Some(steps) = steps.filter(|steps| (1..=MAX_UNROLLED).contains(steps)) else {
@@ -138,6 +163,69 @@ fn direction(
         parts => op.emit_one(Concat { axis: 0 }, parts)?,
     };
     Ok((all, state))
+}
+
+/// The same as one operator.
+fn kept(
+    op: &mut OpImport<'_, '_, '_>,
+    cell: Cell,
+    weights: &Weights,
+    x: Handle,
+    state: &[Handle],
+    reverse: bool,
+) -> Result<(Handle, Vec<Handle>), OpError> {
+    let (kind, order) = cell.kind();
+    let size = op.at(weights.hidden, 1).extent.clone();
+    // Parts of a weight along its first dimension, by the gates of the operator.
+    let ordered = |op: &mut OpImport<'_, '_, '_>, weight: Handle| -> Result<Handle, OpError> {
+        if order.len() == 1 {
+            return Ok(weight);
+        }
+        let mut parts = Vec::with_capacity(order.len());
+        for place in order {
+            let start = size.mul(&(*place).into()).ok_or_else(|| op.unsupported("sizes this large"))?;
+            parts.push(op.slice(weight, 0, start, size.clone())?);
+        }
+        Ok(op.emit_one(Concat { axis: 0 }, &parts)?)
+    };
+    let input = ordered(op, weights.input)?;
+    let input_bias = weights.input_bias.map(|bias| ordered(op, bias)).transpose()?;
+    let hidden = ordered(op, weights.hidden)?;
+    let hidden = op.transpose(hidden, vec![1, 0])?;
+    let mut products = linear_of(op, x, input, input_bias)?;
+    let mut optional = vec![RecurrenceOperand::Hidden];
+    let mut operands = vec![state[0]];
+    if let (Cell::Lstm, Some(memory)) = (cell, state.get(1)) {
+        optional.push(RecurrenceOperand::Memory);
+        operands.push(*memory);
+    }
+    if let Some(bias) = weights.hidden_bias {
+        let mut bias = ordered(op, bias)?;
+        if cell == Cell::Gru {
+            // That of the candidate is added to the product that the reset gate is applied to.
+            let two = size.add(&size).ok_or_else(|| op.unsupported("sizes this large"))?;
+            optional.push(RecurrenceOperand::ResetBias);
+            operands.push(op.slice(bias, 0, two.clone(), size.clone())?);
+            let first = op.slice(bias, 0, 0.into(), two)?;
+            let zero = op.scalar(0.0, op.element(x))?;
+            let zeros = op.broadcast(zero, vec![size.clone()])?;
+            bias = op.emit_one(Concat { axis: 0 }, &[first, zeros])?;
+        }
+        products = op.apply(Function::Add, &[products, bias])?;
+    }
+    let recurrence = Recurrence {
+        kind,
+        activations: cell.activations(),
+        clip: None,
+        reverse,
+        linear_before_reset: cell == Cell::Gru,
+        couples_gates: false,
+        optional,
+    };
+    let operands: Vec<Handle> = [products, hidden].into_iter().chain(operands).collect();
+    let mut results = op.importer.builder.emit(&Operator::from(recurrence), &operands)?;
+    let last = results.split_off(1);
+    Ok((results[0], last))
 }
 
 /// The same as a loop over slices.

@@ -15,6 +15,7 @@ mod normalize;
 mod pad;
 mod product;
 mod quantize;
+mod recurrence;
 mod reduce;
 mod resize;
 mod scan;
@@ -55,6 +56,7 @@ register!(
     Softmax,
     Normalize,
     Attention,
+    Recurrence,
     Resize,
     Gather,
     Scatter,

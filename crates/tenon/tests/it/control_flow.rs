@@ -257,3 +257,58 @@ fn a_decoder_loops_without_the_host() {
         assert!(excess <= 1e-5, "output {index} is off by {excess}");
     }
 }
+
+/// A recurrent layer as one kernel, and step by step, against what ONNX Runtime gives; one launch does the steps of a direction.
+#[test]
+fn policies_place_recurrent_layers() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = PathBuf::from(testdata("recurrent"));
+    for case in ["lstm_bidirectional_lengths", "gru_forward_reset_after", "gru_reverse_lengths", "rnn_clip"] {
+        let launches = ["kernel", "graph"].map(|policy_of| {
+            let recipe = policy(&folder, &format!("policy = \"{policy_of}\""));
+            check_recurrent(&folder, &root.join(case), &recipe, policy_of);
+            summary(root.join(case).join("model.onnx").to_str().unwrap(), &recipe).0
+        });
+        assert!(launches[0] < launches[1], "{case}: {launches:?}");
+    }
+}
+
+/// The steps of a kernel are as many as a request has, in a bucket of more.
+#[test]
+fn recurrent_layers_follow_the_length_of_a_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = PathBuf::from(testdata("recurrent"));
+    let padded = |policy: &str| {
+        let clauses = format!(
+            "[compile.control_flow]\npolicy = \"{policy}\"\n[semantic.dims]\nsteps = {{ allowed = [8], between = \"pad\" }}\n"
+        );
+        recipe(&folder, &clauses)
+    };
+    for case in ["lstm_bidirectional_free_length", "gru_reverse_free_length"] {
+        check_recurrent(&folder, &root.join(case), &padded("kernel"), "kernel");
+    }
+    let model = root.join("gru_reverse_free_length/model.onnx");
+    let outcome = tenon(&["lower", model.to_str().unwrap(), "--stage", "flow", "--recipe", &padded("graph")]);
+    let message = outcome.refused("E0411");
+    assert!(message.contains("`gru`") && message.contains("policy = \"kernel\""), "{message}");
+}
+
+fn check_recurrent(scratch: &tempfile::TempDir, case: &Path, recipe: &str, policy: &str) {
+    let model = tenon_import_onnx::Model::load(case.join("model.onnx")).unwrap();
+    let set = case.join("test_data_set_0");
+    let read =
+        |kind: &str, index: usize| tenon_import_onnx::read_tensor_pb(set.join(format!("{kind}_{index}.pb"))).unwrap().1;
+    let out = file(scratch, "recurrent");
+    let path = case.join("model.onnx");
+    let mut arguments = ["run", path.to_str().unwrap(), "--recipe", recipe, "-o", &out].map(str::to_owned).to_vec();
+    for (index, input) in model.graph.inputs.iter().enumerate() {
+        let path = write_npy(scratch, &format!("recurrent.{index}.npy"), &read("input", index));
+        arguments.extend(["--input".to_owned(), format!("{}={path}", input.name)]);
+    }
+    tenon(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).done();
+    for (index, output) in model.graph.outputs.iter().enumerate() {
+        let found = tenon_tensor::read_npy(format!("{out}/{}.npy", output.name)).unwrap();
+        let excess = crate::models::excess(&found, &read("output", index), 1e-3);
+        assert!(excess <= 1e-5, "{}, {policy}: output {} is off by {excess}", case.display(), output.name);
+    }
+}

@@ -25,6 +25,7 @@ files! {
     normalize: Normalize, NormalizeKind;
     pad: Pad, PadMode;
     quantize: Dequantize, Quantize;
+    recurrence: Activation, ActivationFunction, CellCode, CellState, Recurrence, RecurrenceKind, RecurrenceOperand, StepEmitter;
     reduce: Reduce, ReduceKind;
     reshape: Reshape;
     resize: CoordinateMode, Resize, ResizeMode, ResizeRounding;

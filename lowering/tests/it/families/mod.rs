@@ -10,6 +10,7 @@ mod movement;
 mod narrow_types;
 mod pointwise;
 mod quantize;
+mod recurrence;
 mod reduce;
 mod resize;
 mod scan;

@@ -1,12 +1,11 @@
 //! All steps of one direction.
 
-use tenon_graph_dialect::DimExpr;
-use tenon_graph_dialect::operators::{Contract, Function};
+use tenon_graph_dialect::operators::{CellState, Contract, Function, Recurrence, RecurrenceKind, RecurrenceOperand};
+use tenon_graph_dialect::{DimExpr, Operator};
 use tenon_tensor::DType;
 
 use super::super::sequence::stack;
-use super::cell::{Cell, Kind, State, StateProduct};
-use super::quantized::{Quantized, QuantizedProduct};
+use super::quantized::{Quantized, QuantizedSteps};
 use crate::error::ImportError;
 use crate::import::importer::Handle;
 use crate::import::node::OpImport;
@@ -21,8 +20,9 @@ pub(super) enum Weights {
 
 /// One direction of a layer.
 pub(super) struct Direction {
-    pub(super) reversed: bool,
-    pub(super) steps: i64,
+    /// The cell; its optional operands are those of this.
+    pub(super) recurrence: Recurrence,
+    pub(super) units: i64,
     pub(super) batch: DimExpr,
     pub(super) dtype: DType,
     pub(super) weights: Weights,
@@ -30,7 +30,9 @@ pub(super) struct Direction {
     pub(super) bias: Option<Handle>,
     pub(super) hidden: Option<Handle>,
     pub(super) memory: Option<Handle>,
-    pub(super) cell: Cell,
+    pub(super) peepholes: Option<Handle>,
+    /// Steps that each row has.
+    pub(super) lengths: Option<Handle>,
 }
 
 /// What a direction gives.
@@ -42,73 +44,31 @@ pub(super) struct Done {
     pub(super) memory: Option<Handle>,
 }
 
-/// Products with floats.
-struct FloatProduct {
-    weight: Handle,
-    hidden: i64,
-    gates: usize,
-}
-
-impl StateProduct for FloatProduct {
-    fn of(
-        &mut self,
-        op: &mut OpImport<'_, '_, '_>,
-        state: Handle,
-        first: usize,
-        last: usize,
-    ) -> Result<Handle, ImportError> {
-        let weight = match (first, last) {
-            (0, last) if last == self.gates => self.weight,
-            _ => {
-                let (start, size) = (first as i64 * self.hidden, (last - first) as i64 * self.hidden);
-                op.slice(self.weight, 1, start.into(), size.into())?
-            }
-        };
-        product(op, state, weight)
-    }
-}
-
-/// A matrix, or a list of them, times a matrix.
+/// A list of matrices times a matrix.
 fn product(op: &mut OpImport<'_, '_, '_>, lhs: Handle, weight: Handle) -> Result<Handle, ImportError> {
     let dtype = op.dtype(lhs);
-    let labels = if op.rank(lhs) == 3 { ("smk", "smn") } else { ("mk", "mn") };
-    let contract = Contract {
-        lhs: labels.0.to_owned(),
-        rhs: "kn".to_owned(),
-        result: labels.1.to_owned(),
-        accumulate: dtype,
-        dtype,
-    };
+    let contract =
+        Contract { lhs: "smk".to_owned(), rhs: "kn".to_owned(), result: "smn".to_owned(), accumulate: dtype, dtype };
     op.emit(contract, &[lhs, weight])
 }
 
-/// Runs a direction over `x`, `[steps, batch, inputs]`; `valid` says which steps rows have.
-pub(super) fn run(
-    op: &mut OpImport<'_, '_, '_>,
-    x: Handle,
-    direction: Direction,
-    valid: Option<Handle>,
-) -> Result<Done, ImportError> {
-    let Direction { reversed, steps, batch, dtype, weights, bias, hidden, memory, cell } = direction;
-    let (gates, size) = (cell.kind.gates(), cell.hidden);
-    let (mut inputs, mut state_product): (Handle, Box<dyn StateProduct>) = match weights {
-        Weights::Float { input, state } => {
-            (product(op, x, input)?, Box::new(FloatProduct { weight: state, hidden: size, gates }))
-        }
-        Weights::Quantized { input, state } => {
-            (input.product(op, x)?, Box::new(QuantizedProduct { weight: state, hidden: size, gates }))
-        }
+/// Runs a direction over `x`, `[steps, batch, inputs]`.
+pub(super) fn run(op: &mut OpImport<'_, '_, '_>, x: Handle, direction: Direction) -> Result<Done, ImportError> {
+    let (gates, size) = (direction.recurrence.kind.gates(), direction.units);
+    let mut inputs = match &direction.weights {
+        Weights::Float { input, .. } => product(op, x, *input)?,
+        Weights::Quantized { input, .. } => input.product(op, x)?,
     };
     let mut reset_bias = None;
-    if let Some(bias) = bias {
+    if let Some(bias) = direction.bias {
         let whole = gates as i64 * size;
         let of_input = op.slice(bias, 0, 0.into(), whole.into())?;
         let of_state = op.slice(bias, 0, whole.into(), whole.into())?;
         inputs = op.apply(Function::Add, &[inputs, of_input])?;
-        if cell.kind == Kind::Gru && cell.linear_before_reset {
+        if direction.recurrence.linear_before_reset {
             // The bias of gate h belongs to the product that the reset gate is applied to.
             let first = op.slice(of_state, 0, 0.into(), (2 * size).into())?;
-            let zeros = op.scalar(0.0, dtype)?;
+            let zeros = op.scalar(0.0, direction.dtype)?;
             let zeros = op.broadcast(zeros, vec![size.into()])?;
             let first = stack(op, &[first, zeros], 0, true)?;
             inputs = op.apply(Function::Add, &[inputs, first])?;
@@ -117,27 +77,75 @@ pub(super) fn run(
             inputs = op.apply(Function::Add, &[inputs, of_state])?;
         }
     }
+    match direction.weights {
+        Weights::Float { state, .. } => kept(op, inputs, state, reset_bias, direction),
+        Weights::Quantized { state, .. } => written_out(op, inputs, state, direction),
+    }
+}
+
+/// The steps as one operator.
+fn kept(
+    op: &mut OpImport<'_, '_, '_>,
+    inputs: Handle,
+    weights: Handle,
+    reset_bias: Option<Handle>,
+    direction: Direction,
+) -> Result<Done, ImportError> {
+    let mut recurrence = direction.recurrence;
+    let mut operands = vec![inputs, weights];
+    for (which, operand) in [
+        (RecurrenceOperand::Hidden, direction.hidden),
+        (RecurrenceOperand::Memory, direction.memory),
+        (RecurrenceOperand::ResetBias, reset_bias),
+        (RecurrenceOperand::Peepholes, direction.peepholes),
+        (RecurrenceOperand::Lengths, direction.lengths),
+    ] {
+        if let Some(operand) = operand {
+            recurrence.optional.push(which);
+            operands.push(operand);
+        }
+    }
+    let results = op.emit_all(Operator::from(recurrence), &operands)?;
+    match results[..] {
+        [sequence, hidden] => Ok(Done { sequence, hidden, memory: None }),
+        [sequence, hidden, memory] => Ok(Done { sequence, hidden, memory: Some(memory) }),
+        _ => Err(op.invalid("a recurrence gives a sequence and its last state")),
+    }
+}
+
+/// The steps one after another.
+fn written_out(
+    op: &mut OpImport<'_, '_, '_>,
+    inputs: Handle,
+    weights: Quantized,
+    direction: Direction,
+) -> Result<Done, ImportError> {
+    let steps = op.fixed_dim(inputs, 0, "a recurrence")?;
+    let Direction { recurrence, units, batch, dtype, hidden, memory, peepholes, lengths, .. } = direction;
     let zero = op.scalar(0.0, dtype)?;
-    let zeros = op.broadcast(zero, vec![batch, size.into()])?;
-    let mut state =
-        State { hidden: hidden.unwrap_or(zeros), memory: (cell.kind == Kind::Lstm).then(|| memory.unwrap_or(zeros)) };
-    let mut outputs = vec![zeros; steps as usize];
+    let zeros = op.broadcast(zero, vec![batch.clone(), units.into()])?;
+    let mut state = CellState { hidden: hidden.unwrap_or(zeros), memory: memory.unwrap_or(zeros) };
+    let lengths = match lengths {
+        Some(lengths) => Some(op.reshape(lengths, vec![batch, 1.into()])?),
+        None => None,
+    };
+    let mut outputs = vec![zeros; usize::try_from(steps).unwrap_or(0)];
     for step in 0..steps {
-        let at = if reversed { steps - 1 - step } else { step };
+        let at = if recurrence.reverse { steps - 1 - step } else { step };
         let x = op.element(inputs, 0, at)?;
-        let next = cell.step(op, x, reset_bias, state, state_product.as_mut())?;
+        let mut code = QuantizedSteps { op, x, weights, peepholes, units, gates: recurrence.kind.gates(), dtype };
+        let next = recurrence.step(&mut code, &state)?;
         let mut output = next.hidden;
-        state = match valid {
+        state = match lengths {
             None => next,
-            Some(valid) => {
-                let valid = op.element(valid, 0, at)?;
+            Some(lengths) => {
+                let at = op.scalar(at as f64, op.dtype(lengths))?;
+                let valid = op.apply(Function::Less, &[at, lengths])?;
                 output = op.apply(Function::Select, &[valid, next.hidden, zero])?;
-                let hidden = op.apply(Function::Select, &[valid, next.hidden, state.hidden])?;
-                let memory = match (next.memory, state.memory) {
-                    (Some(new), Some(old)) => Some(op.apply(Function::Select, &[valid, new, old])?),
-                    _ => None,
-                };
-                State { hidden, memory }
+                CellState {
+                    hidden: op.apply(Function::Select, &[valid, next.hidden, state.hidden])?,
+                    memory: op.apply(Function::Select, &[valid, next.memory, state.memory])?,
+                }
             }
         };
         outputs[at as usize] = output;
@@ -146,5 +154,6 @@ pub(super) fn run(
         return Err(op.unsupported("a recurrence over no steps"));
     }
     let sequence = stack(op, &outputs, 0, false)?;
-    Ok(Done { sequence, hidden: state.hidden, memory: state.memory })
+    let memory = (recurrence.kind == RecurrenceKind::Lstm).then_some(state.memory);
+    Ok(Done { sequence, hidden: state.hidden, memory })
 }

@@ -3,12 +3,11 @@
 //! Inputs of all steps are quantised together, the hidden state at every step, as DynamicQuantizeLinear does; sums are exact in i32.
 //! Source: ONNX Runtime, contrib operators, `DynamicQuantizeLSTM`.
 
-use tenon_graph_dialect::operators::{Contract, Function};
+use tenon_graph_dialect::operators::{CellCode, Contract, Function, RecurrenceKind};
 use tenon_tensor::DType;
 
 use super::super::quantize::dynamic_of;
 use super::Layer;
-use super::cell::{Kind, StateProduct};
 use super::direction::Weights;
 use crate::error::ImportError;
 use crate::import::importer::Handle;
@@ -70,33 +69,64 @@ impl Quantized {
     }
 }
 
-/// Products of the state, quantised anew at each step.
-pub(super) struct QuantizedProduct {
-    pub(super) weight: Quantized,
-    pub(super) hidden: i64,
+/// A step with products of the state, quantised anew at each step.
+pub(super) struct QuantizedSteps<'o, 'i, 'n, 'm> {
+    pub(super) op: &'o mut OpImport<'i, 'n, 'm>,
+    /// What the step's input gives to all gates.
+    pub(super) x: Handle,
+    pub(super) weights: Quantized,
+    pub(super) peepholes: Option<Handle>,
+    pub(super) units: i64,
     pub(super) gates: usize,
+    pub(super) dtype: DType,
 }
 
-impl StateProduct for QuantizedProduct {
-    fn of(
-        &mut self,
-        op: &mut OpImport<'_, '_, '_>,
-        state: Handle,
-        first: usize,
-        last: usize,
-    ) -> Result<Handle, ImportError> {
-        let weight = match (first, last) {
-            (0, last) if last == self.gates => self.weight,
-            _ => self.weight.columns(op, first as i64 * self.hidden, (last - first) as i64 * self.hidden)?,
+impl QuantizedSteps<'_, '_, '_, '_> {
+    /// A gate's part of a value that has several.
+    fn part(&mut self, value: Handle, place: usize) -> Result<Handle, ImportError> {
+        let axis = self.op.rank(value) - 1;
+        self.op.slice(value, axis, (place as i64 * self.units).into(), self.units.into())
+    }
+}
+
+impl CellCode for QuantizedSteps<'_, '_, '_, '_> {
+    type Value = Handle;
+    type Error = ImportError;
+
+    fn apply(&mut self, function: Function, operands: &[Handle]) -> Result<Handle, ImportError> {
+        self.op.apply(function, operands)
+    }
+
+    fn number(&mut self, value: f64) -> Result<Handle, ImportError> {
+        self.op.scalar(value, self.dtype)
+    }
+
+    fn input(&mut self, gate: usize) -> Result<Handle, ImportError> {
+        self.part(self.x, gate)
+    }
+
+    fn products(&mut self, state: &Handle, first: usize, last: usize) -> Result<Vec<Handle>, ImportError> {
+        let weights = match (first, last) {
+            (0, last) if last == self.gates => self.weights,
+            _ => self.weights.columns(self.op, first as i64 * self.units, (last - first) as i64 * self.units)?,
         };
-        weight.product(op, state)
+        let product = weights.product(self.op, *state)?;
+        (0..last - first).map(|gate| self.part(product, gate)).collect()
+    }
+
+    fn reset_bias(&mut self) -> Result<Option<Handle>, ImportError> {
+        Ok(None)
+    }
+
+    fn peephole(&mut self, gate: usize) -> Result<Option<Handle>, ImportError> {
+        self.peepholes.map(|weights| self.part(weights, gate)).transpose()
     }
 }
 
 /// DynamicQuantizeLSTM: the weights' last dimension is that of the gates.
 pub(in super::super) fn dynamic_quantize_lstm(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(12..=12)?;
-    let layer = Layer::read(op, Kind::Lstm, op.input(1)?)?;
+    let layer = Layer::read(op, RecurrenceKind::Lstm, op.input(1)?)?;
     let mut directions = Vec::with_capacity(layer.directions);
     for direction in 0..layer.directions as i64 {
         let input = Quantized::read(op, 1, 8, direction)?;
