@@ -3,7 +3,8 @@
 //! No library of the device's vendor is linked. Each function is written once as data and read twice: on the host, where its error is
 //! measured over the whole range of its type, and into MLIR. Functions exist in f32 and in f64 ([`double`]); values of f16 and bf16 are
 //! computed in f32 and rounded once; where a function has a form for that, schedules mark the operation `fastmath<afn>`, which is also
-//! how they ask for the approximate instructions that they correct themselves ([`INSTRUCTIONS`]). Bounds of all are in [`Elementary::bounds`] and `docs/elementary-functions.md`.
+//! how they ask for the approximate instructions that they correct themselves. Bounds of all are in
+//! [`Elementary::bounds`] and `docs/elementary-functions.md`.
 
 mod double;
 mod emit;
