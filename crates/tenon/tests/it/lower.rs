@@ -126,6 +126,18 @@ fn the_table_has_a_row_for_each_operator() {
     assert!(text.done().contains("batch=1\n") && text.stdout.contains("elementwise max"), "{}", text.stdout);
 }
 
+/// What is computed from weights alone stands behind what runs for every request.
+#[test]
+fn the_table_begins_with_what_runs() {
+    let outcome = tenon(&["--json", "table", &testdata("passes/rewrite-batch-norm.mlir")]);
+    let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let rows = value[0]["operators"].as_array().unwrap();
+    let ahead: Vec<bool> = rows.iter().map(|row| row["placement"] == "ahead").collect();
+    assert_eq!(rows[0]["operator"], "convolution");
+    assert!(ahead.is_sorted() && ahead.contains(&true) && !ahead[0], "{ahead:?}");
+    assert!(rows.iter().all(|row| (row["placement"] == "ahead") == row["kernel"].is_null()), "{value}");
+}
+
 #[test]
 fn the_summary_counts_launches() {
     let (model, recipe) = (testdata("command/mlp.mlir"), testdata("command/mlp.toml"));

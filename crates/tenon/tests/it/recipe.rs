@@ -202,6 +202,42 @@ module attributes {graph.model = "two"} {
     tenon(&["recipe", "check", &over]).refused("E0208");
 }
 
+/// Two dimensions that meet in an operator: sizes that differ are refused by the bucket, and sizes that may differ with what to write instead.
+#[test]
+fn sizes_that_do_not_meet_are_refused_by_bucket() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(
+        &folder,
+        "meet.mlir",
+        r#"
+module attributes {graph.model = "meet"} {
+  func.func @main(%x: tensor<?xf32, {dims = ["n"]}> {graph.name = "x"}, %z: tensor<?xf32, {dims = ["m"]}> {graph.name = "z"}) -> (tensor<?xf32, {dims = ["n"]}> {graph.name = "y"}) {
+    %0 = graph.elementwise add(%x, %z) : (tensor<?xf32, {dims = ["n"]}>, tensor<?xf32, {dims = ["m"]}>) -> tensor<?xf32, {dims = ["n"]}> loc("Add_0")
+    return %0 : tensor<?xf32, {dims = ["n"]}>
+  }
+}
+"#,
+    );
+    let lower = |between: &str| {
+        let dims = format!(
+            "n = {{ allowed = [2, 3], between = '{between}' }}\nm = {{ allowed = [2], between = '{between}' }}\n"
+        );
+        let recipe = write(&folder, "meet.toml", format!("recipe = 1\n[semantic.dims]\n{dims}"));
+        tenon(&["lower", &model, "--recipe", &recipe, "--stage", "hw"])
+    };
+    let fixed = lower("reject");
+    let said = "bucket m=2,n=3: node `Add_0`: graph.elementwise: dimension 0 is 3 in one operand and 2 in another";
+    assert!(fixed.refused("E0303").contains(said), "{}", fixed.stderr);
+    let padded = lower("pad");
+    let text = padded.refused("E0502");
+    assert!(text.contains("bucket m=2,n=2: node `Add_0`") && text.contains("`between = \"reject\"`"), "{text}");
+    assert!(text.contains("one name for it in `semantic.inputs`"), "{text}");
+    // One name for both, as the help says, and it compiles.
+    let recipe = "recipe = 1\n[semantic.dims]\nn = { allowed = [2, 3], between = 'pad' }\n[semantic.inputs.x]\ndims = ['n']\n[semantic.inputs.z]\ndims = ['n']\n";
+    let recipe = write(&folder, "one.toml", recipe);
+    tenon(&["lower", &model, "--recipe", &recipe, "--stage", "hw"]).done();
+}
+
 #[test]
 fn fusion_is_required_and_forbidden_by_source_patterns() {
     let folder = tempfile::tempdir().unwrap();
