@@ -6,8 +6,8 @@
 use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexMap;
-use tenon_graph_dialect::operators::{Broadcast, Cast, Concat, Constant, DimExtent, Iota, Reshape};
-use tenon_graph_dialect::{DimExpr, ErrorKind, Operator, SemanticError, TensorType};
+use tenon_graph_dialect::operators::{Broadcast, Cast, Concat, Constant, DimExtent, Iota, Reshape, SetDimensionSize};
+use tenon_graph_dialect::{DimExpr, ErrorKind, Operator, Relation, Requirement, SemanticError, TensorType};
 use tenon_ir::{Attribute, Block, Builder, Context, Location, Module, Op, Value};
 use tenon_tensor::{DType, Tensor};
 
@@ -77,7 +77,9 @@ struct Around<'m> {
 
 /// A module of the graph dialect being built: one function, `@main`.
 pub struct GraphBuilder<'m> {
+    module: Op<'m>,
     function: Op<'m>,
+    requirements: Vec<Requirement>,
     builder: Builder<'m>,
     /// Where parameters go: before the function.
     parameters: Builder<'m>,
@@ -128,7 +130,9 @@ impl<'m> GraphBuilder<'m> {
         let region = function.region(0).ok_or_else(|| structure("a function has no region"))?;
         let block = region.append_block(&block_arguments).map_err(|error| structure(&error.to_string()))?;
         let mut graph = GraphBuilder {
+            module: module.op(),
             function,
+            requirements: Vec::new(),
             builder: Builder::at_end(block).ok_or_else(|| structure("a block is in no function"))?,
             parameters: Builder::before(function).ok_or_else(|| structure("a function is in no module"))?,
             entries: Vec::new(),
@@ -155,6 +159,7 @@ impl<'m> GraphBuilder<'m> {
     /// A value that cannot become an operation; with the output's name.
     pub fn finish(mut self, outputs: &[Output<'m>]) -> Result<Weights, (String, SemanticError)> {
         let context = self.context();
+        Requirement::write_all(self.module, &self.requirements).map_err(|error| (String::new(), error))?;
         let mut results = Vec::new();
         for output in outputs {
             self.set_location(output.location);
@@ -314,6 +319,52 @@ impl<'m> GraphBuilder<'m> {
         let value = self.materialise(value)?;
         self.extents.insert(DimExpr::symbol(name).to_string(), value);
         Ok(())
+    }
+
+    /// Demands a relation between sizes, for the nodes that operations are emitted for: of every request, where it does not hold always.
+    ///
+    /// # Errors
+    /// A relation that holds of no sizes.
+    pub fn require(
+        &mut self,
+        left: DimExpr,
+        relation: Relation,
+        right: DimExpr,
+        reason: &str,
+    ) -> Result<(), SemanticError> {
+        let source = self.builder.location().names();
+        self.require_all([Requirement { source, ..Requirement::new(left, relation, right, reason) }])
+    }
+
+    /// Demands what the model says of its sizes itself.
+    ///
+    /// # Errors
+    /// A requirement that no sizes fulfil.
+    pub fn require_all(&mut self, list: impl IntoIterator<Item = Requirement>) -> Result<(), SemanticError> {
+        for requirement in list {
+            match requirement.condition.decide() {
+                Some(true) => {}
+                None => self.requirements.push(requirement),
+                Some(false) => {
+                    let message = format!("{}: {} does not hold", requirement.reason, requirement.condition);
+                    return Err(SemanticError::new(ErrorKind::Shape, "the model", message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Demands that a value, an i64 scalar that the program computes, is 1. It is read while the program runs, and a run where it is not is refused.
+    ///
+    /// # Errors
+    /// A value of another type.
+    pub fn require_one(&mut self, value: Handle, reason: &str) -> Result<(), SemanticError> {
+        // The value becomes an extent, since that is what the host reads and holds against requirements.
+        let name = self.extent_name("assertion");
+        let list = self.integers(&[1])?;
+        let extent = DimExpr::symbol(&name);
+        self.emit(&SetDimensionSize { extent: extent.clone() }.into(), &[list, value])?;
+        self.require(extent, Relation::Equal, DimExpr::constant(1), reason)
     }
 
     /// Applies an operator: at once where the operands are known and small, else by an operation.

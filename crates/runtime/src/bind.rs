@@ -79,7 +79,44 @@ pub(crate) fn bind<'a>(
         }
     }
     check_derived(&plan.inputs, &tensors, &expressions.evaluate(&extents), &extents)?;
+    check_requirements(plan, expressions, &extents, None)?;
     Ok((tensors, extents))
+}
+
+/// Checks the conditions of a plan whose extents are all known; with `read`, only those that name this extent.
+pub(crate) fn check_requirements(
+    plan: &LaunchPlan,
+    expressions: &Expressions,
+    extents: &Extents,
+    read: Option<&str>,
+) -> Result<(), RuntimeError> {
+    for (index, condition) in expressions.conditions() {
+        let names = condition.symbols();
+        if !names.iter().all(|name| extents.contains_key(name)) || read.is_some_and(|read| !names.contains(read)) {
+            continue;
+        }
+        let sides = condition.evaluate(&|name| extents.get(name).copied());
+        if sides.is_some_and(|(left, right)| condition.relation.holds(left.cmp(&right))) {
+            continue;
+        }
+        let own: Extents = extents
+            .iter()
+            .filter(|(name, _)| names.contains(*name))
+            .map(|(name, value)| (name.clone(), *value))
+            .collect();
+        let values = match sides {
+            Some((left, right)) => format!("{left} {} {right}", condition.relation.text()),
+            None => "beyond the range of i64".to_owned(),
+        };
+        let requirement = &plan.requirements[index];
+        return Err(RuntimeError::Requirement {
+            condition: requirement.condition.clone(),
+            values: format!("{values} for {}", describe_extents(&own)),
+            reason: requirement.reason.clone(),
+            source_nodes: requirement.source_nodes.clone(),
+        });
+    }
+    Ok(())
 }
 
 /// Finds each input by name and checks element type, rank, and the dimensions of fixed size.

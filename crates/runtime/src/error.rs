@@ -147,6 +147,18 @@ pub enum RuntimeError {
         /// What it must be.
         reason: String,
     },
+    /// A condition of the model does not hold for the extents of a run.
+    #[error("{}`{condition}` must hold and is {values}: {reason}", prefix(source_nodes))]
+    Requirement {
+        /// The condition.
+        condition: String,
+        /// Both sides, and for which extents.
+        values: String,
+        /// Why it must hold.
+        reason: String,
+        /// Nodes of the model that need it.
+        source_nodes: Vec<String>,
+    },
     /// What a kernel wrote to an output is no value of its type.
     #[error("output `{name}`: {source}")]
     Output {
@@ -176,6 +188,10 @@ fn nodes(names: &[String]) -> String {
     if names.is_empty() { String::new() } else { format!(", node `{}`", names.join("`, `")) }
 }
 
+fn prefix(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("node `{}`: ", names.join("`, `")) }
+}
+
 impl RuntimeError {
     /// Stable code, `docs/errors/`.
     pub fn code(&self) -> &'static str {
@@ -195,6 +211,7 @@ impl RuntimeError {
             RuntimeError::ExtentCapacity { .. } => "E0717",
             RuntimeError::ExtentConflict { .. } => "E0718",
             RuntimeError::Size { .. } => "E0719",
+            RuntimeError::Requirement { .. } => "E0724",
             RuntimeError::Device(error) => error.code(),
             RuntimeError::Step { source, .. } => source.code(),
         }
@@ -228,6 +245,9 @@ impl RuntimeError {
             RuntimeError::ExtentConflict { .. } => Some("give tensors whose shapes agree".to_owned()),
             RuntimeError::Size { .. } => {
                 Some("build the plan anew from the model, or give inputs of other sizes".to_owned())
+            }
+            RuntimeError::Requirement { .. } => {
+                Some("give inputs of sizes, or values, for which the model is defined".to_owned())
             }
             RuntimeError::NoBucket { buckets, .. } => {
                 Some(format!("give inputs that fit a bucket ({buckets}), or build with other sizes in the recipe"))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tenon_tensor::Tensor;
 
+use crate::bind::check_requirements;
 use crate::plan::{Expressions, LaunchPlan, TensorSlot};
 use crate::{PlanError, RuntimeError};
 
@@ -60,6 +61,14 @@ impl Executable {
     /// The weights that the plan uses, by name.
     pub fn parameters(&self) -> &BTreeMap<String, Tensor> {
         &self.parameters
+    }
+
+    /// Whether the plan's conditions hold for values of extents; those that name another extent are left out.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Requirement`], for the first that does not hold.
+    pub fn check_requirements(&self, extents: &BTreeMap<String, i64>) -> Result<(), RuntimeError> {
+        check_requirements(&self.plan, &self.expressions, extents, None)
     }
 
     pub(crate) fn expressions(&self) -> &Expressions {

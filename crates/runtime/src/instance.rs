@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tenon_tensor::Tensor;
 
 use crate::RuntimeError;
-use crate::bind::{Extents, Resolved, ResolvedStep, add_extent, bind, resolve};
+use crate::bind::{Extents, Resolved, ResolvedStep, add_extent, bind, check_requirements, resolve};
 use crate::device::{
     Allocation, Counters, Device, DeviceError, DevicePointer, KernelArgument, KernelHandle, KernelLaunch, ModuleHandle,
     Placement, Stream,
@@ -361,6 +361,7 @@ impl Instance {
         self.device.synchronize().map_err(failed)?;
         self.device.download(self.pointer(read.source), &mut bytes, Stream(step.stream)).map_err(failed)?;
         add_extent(index, &step.source_nodes, read, i64::from_le_bytes(bytes), extents)?;
+        check_requirements(self.plan(), self.executable.expressions(), extents, Some(&read.name))?;
         Ok(StepReport {
             operation: step.operation.name(),
             entry: None,

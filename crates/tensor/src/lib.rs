@@ -3,6 +3,8 @@
 //! This crate knows nothing of graphs, IR or devices: it is the vocabulary that the importer, the reference interpreter, the runtime
 //! and the command share when they speak of values.
 
+mod condition;
+mod dim_bounds;
 mod dim_expr;
 mod dtype;
 mod error;
@@ -11,6 +13,7 @@ mod npy_header;
 mod scalar;
 mod tensor;
 
+pub use condition::{Condition, Relation};
 pub use dim_expr::DimExpr;
 pub use dtype::{DType, NumberKind, UnknownDType};
 pub use error::{NpyError, TensorError};

@@ -11,18 +11,25 @@ use crate::{Flow, FlowError, FlowErrorKind, If, Loop, Scan};
 pub fn check(module: &Module<'_>) -> Vec<FlowError> {
     let mut errors = Vec::new();
     for op in module.op().walk() {
-        let result = match Flow::read(op) {
-            None => continue,
-            Some(Err(error)) => Err(error),
-            Some(Ok(Flow::If(flow))) => check_if(&flow),
-            Some(Ok(Flow::Loop(flow))) => check_loop(&flow),
-            Some(Ok(Flow::Scan(flow))) => check_scan(&flow),
-        };
-        if let Err(error) = result {
+        if let Err(error) = check_operation(op) {
             errors.push(FlowError { nodes: op.location().names(), ..error });
         }
     }
     errors
+}
+
+/// Checks one operation with its regions, what is nested in them left out; one of another dialect is taken.
+///
+/// # Errors
+/// The rule that it breaks, without its nodes.
+pub fn check_operation(op: Op<'_>) -> Result<(), FlowError> {
+    match Flow::read(op) {
+        None => Ok(()),
+        Some(Err(error)) => Err(error),
+        Some(Ok(Flow::If(flow))) => check_if(&flow),
+        Some(Ok(Flow::Loop(flow))) => check_loop(&flow),
+        Some(Ok(Flow::Scan(flow))) => check_scan(&flow),
+    }
 }
 
 fn read(op: Op<'_>, kind: FlowErrorKind, value: Value<'_>) -> Result<TensorType, FlowError> {

@@ -15,7 +15,7 @@ mod view;
 mod walk;
 
 pub use build::yield_values;
-pub use check::check;
+pub use check::{check, check_operation};
 pub use error::{FlowError, FlowErrorKind};
 pub use schedule::{Placement, Schedule};
 pub use view::{Flow, If, Loop, Scan};

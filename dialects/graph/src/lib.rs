@@ -9,18 +9,20 @@
 //!
 //! Invariants: an operator's result types are a function of its attributes and operand types; the same function serves import, buckets
 //! (where symbols become numbers and every operation is inferred anew) and checking. A dimension that cannot be shown to differ is taken
-//! to fit until it is a number.
+//! to fit; that it does is a [`Requirement`], which follows from the same data and which a run is held against.
 
 mod check;
 mod error;
 mod operator;
 pub mod operators;
+mod requirement;
 mod tensor_type;
 
 pub use check::check;
 pub use error::{ErrorKind, SemanticError};
 pub use operator::{Operator, OperatorKind};
-pub use tenon_tensor::DimExpr;
+pub use requirement::Requirement;
+pub use tenon_tensor::{Condition, DimExpr, Relation};
 pub use tensor_type::{Dim, TensorType, read_dim_expr, write_dim_expr};
 
 /// What `mlir-tblgen` writes about the dialect.

@@ -7,7 +7,7 @@
 use tenon_ir::{Attribute, Builder, Context, Op, Value};
 
 use crate::operators::*;
-use crate::{DimExpr, ErrorKind, SemanticError, TensorType};
+use crate::{DimExpr, ErrorKind, Requirement, SemanticError, TensorType};
 
 /// What every operator of the graph dialect defines.
 pub trait OperatorKind: Sized {
@@ -22,6 +22,11 @@ pub trait OperatorKind: Sized {
 
     /// Result types that follow from the operand types; refuses operands that do not fit.
     fn infer(&self, operands: &[TensorType]) -> Result<Vec<TensorType>, SemanticError>;
+
+    /// What must hold of the extents of operands that [`infer`](Self::infer) takes; what always holds may be left out.
+    fn requirements(&self, _operands: &[TensorType]) -> Vec<Requirement> {
+        Vec::new()
+    }
 }
 
 macro_rules! operators {
@@ -54,9 +59,20 @@ macro_rules! operators {
                 match self { $(Operator::$name(operator) => operator.attributes(context),)* }
             }
 
-            /// Result types that follow from the operand types.
+            /// Result types that follow from the operand types. Refuses operands whose extents break a requirement whatever the names are.
             pub fn infer(&self, operands: &[TensorType]) -> Result<Vec<TensorType>, SemanticError> {
-                match self { $(Operator::$name(operator) => operator.infer(operands),)* }
+                let results = match self { $(Operator::$name(operator) => operator.infer(operands),)* }?;
+                let broken = |requirement: &Requirement| requirement.condition.decide() == Some(false);
+                match self.own_requirements(operands).into_iter().find(broken) {
+                    None => Ok(results),
+                    Some(Requirement { condition, reason, .. }) => {
+                        Err(SemanticError::new(ErrorKind::Shape, self.name(), format!("{reason}: {condition} does not hold")))
+                    }
+                }
+            }
+
+            fn own_requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+                match self { $(Operator::$name(operator) => operator.requirements(operands),)* }
             }
         }
 
@@ -132,6 +148,18 @@ operators! {
 }
 
 impl Operator {
+    /// What must hold of the extents of operands and results, beyond what always does. The operands must be those of a successful
+    /// [`infer`](Self::infer), and `results` what it gave.
+    pub fn requirements(&self, operands: &[TensorType], results: &[TensorType]) -> Vec<Requirement> {
+        let mut list = self.own_requirements(operands);
+        for dim in results.iter().flat_map(|ty| &ty.dims) {
+            let reason = || format!("a dimension of the result of {} is a number of elements", self.name());
+            list.extend(Requirement::at_most(DimExpr::constant(0), dim.extent.clone(), reason));
+        }
+        list.retain(|requirement| requirement.condition.decide() != Some(true));
+        list
+    }
+
     /// The operator with names of extents replaced where `lookup` knows them; `None` if an expression overflows.
     pub fn with_extents(&self, lookup: &dyn Fn(&str) -> Option<DimExpr>) -> Option<Self> {
         let mut operator = self.clone();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tenon_graph_dialect::operators::SetDimensionSize;
-use tenon_graph_dialect::{Dim, DimExpr, OperatorKind, TensorType};
+use tenon_graph_dialect::{Dim, DimExpr, OperatorKind, Requirement, TensorType};
 use tenon_ir::Module;
 use tenon_pass_manager::{Pass, PassContext, PassError, Property, Refusal};
 
@@ -38,7 +38,10 @@ impl Pass for Bucket {
             i64::try_from(*size).ok()
         };
         let fixed = |name: &str| if padded.iter().any(|padded| padded == name) { None } else { size(name) };
-        substitute(module, &|name| fixed(name).map(DimExpr::constant), &size)?;
+        let found = substitute(module, &|name| fixed(name).map(DimExpr::constant), &size)?;
+        let requirements: Vec<_> = Requirement::read_all(module.op())?.into_iter().chain(found).collect();
+        context.count("conditions on extents", requirements.len() as u64);
+        Requirement::write_all(module.op(), &requirements)?;
         // What is left depends on values that are known only when the model runs.
         for op in module.op().walk() {
             let arguments = op.region_block(0).map(|block| block.arguments()).unwrap_or_default();

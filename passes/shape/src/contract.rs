@@ -9,6 +9,7 @@ use tenon_pass_manager::{Pass, PassContext, PassError, Refusal, nearest};
 use tenon_recipe::{Combine, DimEntry, InputClause, Recipe};
 
 use crate::clauses;
+use crate::ranges::{self, Range};
 use crate::space::MAX_POINTS;
 use crate::substitute::substitute;
 use crate::{Axis, Entry, Port, ShapeSpace, toml_key};
@@ -40,7 +41,7 @@ impl Pass for Contract {
         context.count("dimensions named", renames.len() as u64);
         let mut free = free_symbols(&Entry::of(module)?.inputs);
         free.extend(bounds_of_counts(module)?);
-        covered(recipe, &free)?;
+        covered(recipe, &free, &ranges::of(module))?;
         padded_with(recipe, &Entry::of(module)?.inputs)?;
 
         let dims = free.into_iter().map(|name| {
@@ -58,6 +59,7 @@ impl Pass for Contract {
             )
             .into());
         }
+        ranges::check_space(module, &space)?;
         clauses::write(recipe, module)?;
         space.write(module)?;
         Ok(())
@@ -191,7 +193,7 @@ fn bounds_of_counts(module: &Module<'_>) -> Result<BTreeSet<String>, PassError> 
 }
 
 /// Refuses a free dimension that no clause covers, and a clause that covers none.
-fn covered(recipe: &Recipe, free: &BTreeSet<String>) -> Result<(), PassError> {
+fn covered(recipe: &Recipe, free: &BTreeSet<String>, ranges: &[(String, Range)]) -> Result<(), PassError> {
     // A name that only fixed dimensions carry is covered too.
     let named = recipe.inputs.values().flat_map(|clause| clause.dims.iter().flatten());
     let used: BTreeSet<_> =
@@ -200,7 +202,11 @@ fn covered(recipe: &Recipe, free: &BTreeSet<String>) -> Result<(), PassError> {
         recipe.dims.keys().filter(|name| !free.contains(*name) && !used.contains(name)).collect();
     let missing: Vec<_> = free.iter().filter(|name| !recipe.dims.contains_key(*name)).collect();
     if let Some(first) = missing.first() {
-        let stanza: Vec<_> = missing.iter().map(|name| format!("{} = {{ allowed = [1] }}", toml_key(name))).collect();
+        let line = |name: &&String| {
+            let (size, note) = ranges::suggestion(ranges, name);
+            format!("{} = {{ allowed = [{size}] }}{note}", toml_key(name))
+        };
+        let stanza: Vec<_> = missing.iter().map(line).collect();
         let (what, them) = if missing.len() == 1 { ("dimension", "it") } else { ("dimensions", "them") };
         let names: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
         return Err(Refusal::new(

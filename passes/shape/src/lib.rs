@@ -23,6 +23,7 @@ pub use bucket::Bucket;
 pub use clauses::{Attached, attached};
 pub use contract::Contract;
 pub use entry::{Entry, Port};
+pub use ranges::{Range, of as ranges, suggestion as suggested_size};
 pub use rows::{Mixed, Rows, RowsError};
 pub use space::{Axis, Point, ShapeSpace};
 pub use split::{MAX_PARTS, split};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tenon_flow_dialect::Flow;
 use tenon_graph_dialect::{
-    Dim, DimExpr, ErrorKind, Operator, SemanticError, TensorType, read_dim_expr, write_dim_expr,
+    Dim, DimExpr, ErrorKind, Operator, Relation, Requirement, SemanticError, TensorType, read_dim_expr, write_dim_expr,
 };
 use tenon_ir::{Attribute, Block, Module, Op, Value};
 use tenon_pass_manager::PassError;
@@ -27,18 +27,50 @@ type Computed = RefCell<BTreeMap<String, i64>>;
 struct Capacities<'l> {
     of: Capacity<'l>,
     computed: &'l Computed,
+    /// What must hold of the extents.
+    found: &'l RefCell<Vec<Requirement>>,
 }
 
-/// Replaces symbols in the types of arguments and in the attributes of operators, and infers every result type anew.
+impl Capacities<'_> {
+    /// Notes what an operation needs, unless capacities show that it holds.
+    fn require(&self, op: Op<'_>, requirement: Requirement) {
+        let condition = &requirement.condition;
+        let difference = condition.left.sub(&condition.right);
+        let most = difference.and_then(|difference| difference.upper_bound(self.of));
+        let holds = condition.relation == Relation::AtMost && most.is_some_and(|most| most <= 0);
+        if !holds && condition.decide() != Some(true) {
+            self.found.borrow_mut().push(Requirement { source: op.location().names(), ..requirement });
+        }
+    }
+
+    /// Notes that values have the same extents.
+    fn require_same(&self, op: Op<'_>, inner: &[Value<'_>], outer: &[Value<'_>]) -> Result<(), SemanticError> {
+        for (inner, outer) in inner.iter().zip(outer) {
+            let (inner, outer) = (TensorType::read(inner.ty())?, TensorType::read(outer.ty())?);
+            for (inner, outer) in inner.dims.iter().zip(&outer.dims) {
+                let reason = || "what a region of control flow gives has the sizes that go on outside".to_owned();
+                Requirement::same(inner, outer, reason).into_iter().for_each(|found| self.require(op, found));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replaces symbols in the types of arguments and in the attributes of operators, and infers every result type anew. Gives what must hold of
+/// the extents that are left for all operators to be defined.
 ///
 /// # Errors
 /// An operator whose operands no longer fit, or a dimension that became negative, by node.
-pub(crate) fn substitute(module: &Module<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<(), PassError> {
-    crate::ranges::substitute(module, lookup, capacity)?;
+pub(crate) fn substitute(
+    module: &Module<'_>,
+    lookup: Lookup<'_>,
+    capacity: Capacity<'_>,
+) -> Result<Vec<Requirement>, PassError> {
+    let found = RefCell::new(crate::ranges::substitute(module, lookup, capacity)?);
     // Of the extents that the module computes, those passed so far.
     let computed: Computed = RefCell::default();
     let capacity = |name: &str| capacity(name).or_else(|| computed.borrow().get(name).copied());
-    let capacity = Capacities { of: &capacity, computed: &computed };
+    let capacity = Capacities { of: &capacity, computed: &computed, found: &found };
     for op in module.body().ops() {
         if !op.is("func.func") && !op.is("graph.derived_parameter") {
             continue;
@@ -56,7 +88,7 @@ pub(crate) fn substitute(module: &Module<'_>, lookup: Lookup<'_>, capacity: Capa
             op.set_attribute("function_type", op.context().type_attribute(ty))?;
         }
     }
-    Ok(())
+    Ok(found.into_inner())
 }
 
 fn substitute_block(block: Block<'_>, lookup: Lookup<'_>, capacity: Capacities<'_>) -> Result<(), PassError> {
@@ -100,12 +132,18 @@ fn substitute_flow(flow: &Flow<'_>, lookup: Lookup<'_>, capacity: Capacities<'_>
             let arguments = scan.body.arguments();
             take_types(&arguments, &scan.state);
             take_types(&results, &scan.state);
+            let mut length: Option<Dim> = None;
             for ((argument, value), axis) in
                 arguments.iter().skip(scan.state.len()).zip(&scan.scanned).zip(&scan.input_axes)
             {
                 let mut slice = TensorType::read(value.ty())?;
                 if let Some(axis) = usize::try_from(*axis).ok().filter(|axis| *axis < slice.rank()) {
-                    slice.dims.remove(axis);
+                    let dim = slice.dims.remove(axis);
+                    let reason = || "what is scanned together has one length".to_owned();
+                    let first = length.get_or_insert_with(|| dim.clone());
+                    Requirement::same(first, &dim, reason)
+                        .into_iter()
+                        .for_each(|found| capacity.require(scan.op, found));
                 }
                 set_type(*argument, TensorType::new(slice.dtype, slice.dims), capacity)?;
             }
@@ -118,10 +156,28 @@ fn substitute_flow(flow: &Flow<'_>, lookup: Lookup<'_>, capacity: Capacities<'_>
         Flow::Loop(repeat) => repeat.carried.len(),
         Flow::Scan(scan) => scan.state.len(),
     };
-    for result in results.into_iter().skip(carried) {
-        set_type(result, replaced(result, lookup)?, capacity)?;
+    for result in results.iter().skip(carried) {
+        set_type(*result, replaced(*result, lookup)?, capacity)?;
+    }
+    let op = flow.op();
+    match flow {
+        Flow::If(branch) => {
+            capacity.require_same(op, &yielded(branch.then_body), &results)?;
+            capacity.require_same(op, &yielded(branch.else_body), &results)?;
+        }
+        Flow::Loop(repeat) => {
+            let next = yielded(repeat.body);
+            capacity.require_same(op, next.get(1..=carried).unwrap_or_default(), &results)?;
+        }
+        Flow::Scan(scan) => {
+            capacity.require_same(op, yielded(scan.body).get(..carried).unwrap_or_default(), &results)?
+        }
     }
     Ok(())
+}
+
+fn yielded<'m>(block: Block<'m>) -> Vec<Value<'m>> {
+    block.terminator().map(|op| op.operands()).unwrap_or_default()
 }
 
 fn take_types(targets: &[Value<'_>], sources: &[Value<'_>]) {
@@ -162,6 +218,9 @@ fn infer(op: Op<'_>, lookup: Lookup<'_>, capacity: Capacities<'_>) -> Result<(),
         && let (Some(name), Some(most)) = (set.extent.as_symbol(), ty.dims.first().and_then(|dim| dim.capacity))
     {
         capacity.computed.borrow_mut().insert(name.to_owned(), i64::try_from(most).unwrap_or(i64::MAX));
+    }
+    for requirement in operator.requirements(&operands, &types) {
+        capacity.require(op, requirement);
     }
     for (result, ty) in op.results().into_iter().zip(types) {
         set_type(result, ty, capacity)?;

@@ -246,8 +246,8 @@ fn sizes_outside_what_the_model_says_are_refused() {
     for (attribute, allowed, code) in [
         ("graph.ranges = {n = array<i64: 2, 8>}", 9, "E0184"),
         ("graph.ranges = {n = array<i64: 2>}", 1, "E0184"),
-        ("graph.checks = [\"n < 8\"]", 8, "E0185"),
-        ("graph.checks = [\"2*n == 12\"]", 5, "E0185"),
+        ("graph.requirements = [{condition = \"n < 8\", reason = \"it says so\"}]", 8, "E0185"),
+        ("graph.requirements = [{condition = \"2*n == 12\", reason = \"it says so\"}]", 5, "E0185"),
     ] {
         for (size, fits) in [(allowed, false), (6, true)] {
             let session = Session::new();
@@ -257,6 +257,54 @@ fn sizes_outside_what_the_model_says_are_refused() {
                 .and_then(|()| run(&Bucket { point: vec![("n".into(), size)] }, &mut module));
             assert_eq!(result.as_ref().map_err(PassError::code), if fits { Ok(&()) } else { Err(code) }, "{attribute}");
             assert!(fits || result.unwrap_err().help().is_some());
+            // What is wrong is seen before any bucket is made.
+            let mut module = session.parse_module(&with(attribute), "test").unwrap();
+            assert_eq!(run(&Contract { recipe: recipe(&text) }, &mut module).is_ok(), fits, "{attribute}");
         }
+    }
+}
+
+#[test]
+fn a_stanza_begins_with_what_the_model_was_exported_for() {
+    let text = FLOW.replace("module {", "module attributes {graph.ranges = {n = array<i64: 2, 8>}} {");
+    let session = Session::new();
+    let mut module = session.parse_module(&text, "test").unwrap();
+    let error = run(&Contract { recipe: recipe("") }, &mut module).unwrap_err();
+    assert_eq!(error.code(), "E0223");
+    let help = error.help().unwrap();
+    assert!(help.contains("n = { allowed = [2] }  # exported for 2 to 8"), "{help}");
+}
+
+/// Operators that are defined for some sizes of a padded dimension only, with what must hold.
+#[test]
+fn what_padded_sizes_must_fulfil_is_recorded() {
+    let n = r#"tensor<?x6xf32, {dims = ["n", 6]}>"#;
+    let cases = [
+        ("graph.reshape %x {shape = [5, 8]} : $N -> tensor<5x8xf32>", vec!["6*n == 40"]),
+        (
+            "graph.contract \"nk,nm->km\"(%x, %w) accumulate f32 : ($N, tensor<4x3xf32>) -> tensor<6x3xf32>",
+            vec!["n == 4"],
+        ),
+        (
+            "graph.slice %x {sizes = [3, 6], starts = [1, 0], steps = array<i64: 1, 1>} : $N -> tensor<3x6xf32>",
+            vec!["4 <= n"],
+        ),
+        ("graph.reshape %x {shape = [\"2*n\", 3]} : $N -> tensor<?x3xf32, {dims = [\"2*n\", 3]}>", vec![]),
+    ];
+    for (operation, expected) in cases {
+        let operation = operation.replace("$N", n);
+        let result = operation.rsplit(" -> ").next().unwrap();
+        let text = format!(
+            "module {{ func.func @main(%x: {n}, %w: tensor<4x3xf32>) -> {result} {{ %0 = {operation} loc(\"a\")\n return %0 : {result} }} }}"
+        );
+        let session = Session::new();
+        let mut module = session.parse_module(&text, "test").unwrap_or_else(|error| panic!("{operation}: {error}"));
+        let pads = "[semantic.dims]\nn = { allowed = [9], between = 'pad' }";
+        run(&Contract { recipe: recipe(pads) }, &mut module).unwrap();
+        run(&Bucket { point: vec![("n".into(), 9)] }, &mut module).unwrap();
+        let found = tenon_graph_dialect::Requirement::read_all(module.op()).unwrap();
+        let conditions: Vec<_> = found.iter().map(|requirement| requirement.condition.to_string()).collect();
+        assert_eq!(conditions, expected, "{operation}");
+        assert!(found.iter().all(|requirement| requirement.source == ["a"]), "{found:?}");
     }
 }

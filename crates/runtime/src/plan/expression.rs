@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
-use tenon_tensor::DimExpr;
+use tenon_tensor::{Condition, DimExpr};
 
 use crate::plan::{Argument, LaunchPlan, Operation, Step, TensorSlot};
 
@@ -74,12 +74,17 @@ impl std::fmt::Display for Expr {
 pub(crate) struct Expressions {
     indices: HashMap<String, usize>,
     list: Vec<DimExpr>,
+    /// What must hold of extents, by the place in the plan's list.
+    conditions: Vec<(usize, Condition)>,
 }
 
 impl Expressions {
     /// Those of a valid plan that a run evaluates; texts that are no expressions are left out.
     pub(crate) fn of(plan: &LaunchPlan) -> Self {
         let mut expressions = Expressions::default();
+        for (index, requirement) in plan.requirements.iter().enumerate() {
+            expressions.conditions.extend(Condition::parse(&requirement.condition).map(|condition| (index, condition)));
+        }
         let slots = plan.inputs.iter().chain(&plan.outputs);
         slots.filter_map(|slot| slot.extents.as_ref()).flatten().for_each(|expression| expressions.add(expression));
         for step in plan.steps.iter().flat_map(Step::walk) {
@@ -108,6 +113,11 @@ impl Expressions {
             self.indices.insert(text.clone(), self.list.len());
             self.list.push(parsed);
         }
+    }
+
+    /// The conditions of the plan, each with its place in the plan's list.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = (usize, &Condition)> {
+        self.conditions.iter().map(|(index, condition)| (*index, condition))
     }
 
     /// The value of each for values of all extents.

@@ -30,6 +30,6 @@ pub(crate) use expression::{Expressions, Values};
 pub use peak::Peak;
 pub use schema::{
     Argument, Buffer, Conditional, Copy, EventMark, HostCall, Launch, LaunchPlan, Loop, MemoryKind, Memset, Operation,
-    Place, ReadExtent, SCHEMA_VERSION, StateTransfer, Step, TensorMap, TensorSlot,
+    Place, ReadExtent, Requirement, SCHEMA_VERSION, StateTransfer, Step, TensorMap, TensorSlot,
 };
 pub(crate) use validate::MAX_GRID;

@@ -28,6 +28,9 @@ pub struct LaunchPlan {
     /// [`ReadExtent`] step, and known to the steps behind it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extents: Vec<String>,
+    /// What must hold of the extents of a run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<Requirement>,
     /// Tensors that the caller gives, in the model's order.
     pub inputs: Vec<TensorSlot>,
     /// Weights and constants, uploaded once.
@@ -45,6 +48,20 @@ pub struct LaunchPlan {
 
 fn is_zero(value: &u64) -> bool {
     *value == 0
+}
+
+/// A condition on the extents of a run, which is checked as soon as all of them are known: before anything runs, unless one of them is read by
+/// a [`ReadExtent`] step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Requirement {
+    /// The text form of a [`tenon_tensor::Condition`] over the plan's extents: `"2*seq <= 512"`.
+    pub condition: String,
+    /// Why it must hold, for messages.
+    pub reason: String,
+    /// Nodes of the model that need it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_nodes: Vec<String>,
 }
 
 /// A tensor with memory of its own: an input, output, parameter or state.
@@ -406,6 +423,7 @@ impl LaunchPlan {
             arena_bytes: 0,
             pinned_arena_bytes: 0,
             extents: Vec::new(),
+            requirements: Vec::new(),
             inputs: Vec::new(),
             parameters: Vec::new(),
             outputs: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use tenon_tensor::DType;
+use tenon_tensor::{Condition, DType};
 
 use crate::plan::lifetime::find_overlap;
 use crate::plan::schema::tensor_bytes;
@@ -43,6 +43,7 @@ impl LaunchPlan {
         }
         let lists = [
             ("extents", self.extents.len()),
+            ("requirements", self.requirements.len()),
             ("inputs", self.inputs.len()),
             ("parameters", self.parameters.len()),
             ("outputs", self.outputs.len()),
@@ -71,6 +72,7 @@ impl LaunchPlan {
                 self.slot(kind, slot, extents)?;
             }
         }
+        self.requirements()?;
         self.buffers()?;
         // What a step reads is known to the steps behind it only.
         let mut walk = Walk { plan: self, extents: inputs, written: HashSet::new(), events: HashSet::new(), step: 0 };
@@ -144,6 +146,21 @@ impl LaunchPlan {
                     let message = format!("extent `{extent}`{reached} is outside the capacity {capacity}");
                     return Err(PlanError::structure(place(), message));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn requirements(&self) -> Result<(), PlanError> {
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            let text = &requirement.condition;
+            let wrong = |message: String| Err(PlanError::structure(format!("requirement {index}"), message));
+            if text.len() > 2 * MAX_EXPRESSION {
+                return wrong(format!("a condition of {} bytes", text.len()));
+            }
+            let Some(condition) = Condition::parse(text) else { return wrong(format!("`{text}` is no condition")) };
+            if let Some(name) = condition.symbols().into_iter().find(|name| !self.extents.contains(name)) {
+                return wrong(format!("`{name}` in `{text}` is no extent of the plan"));
             }
         }
         Ok(())

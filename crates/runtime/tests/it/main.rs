@@ -6,3 +6,4 @@ mod execution;
 mod extents;
 mod random_plans;
 mod read_extent;
+mod requirements;

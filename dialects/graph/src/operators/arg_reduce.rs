@@ -6,7 +6,7 @@ use tenon_tensor::DType;
 use crate::operators::attributes::{Attributes, push_flag};
 use crate::operators::reduce::reduced_dims;
 use crate::operators::{arity, attribute_error, axis, dtype_error};
-use crate::{OperatorKind, SemanticError, TensorType};
+use crate::{DimExpr, OperatorKind, Requirement, SemanticError, TensorType};
 
 /// Index (i64) of the largest or smallest element along an axis; NaN wins; the first among equals unless `last`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,5 +53,11 @@ impl OperatorKind for ArgReduce {
         }
         let axis = axis(Self::NAME, self.axis, input.rank())?;
         Ok(vec![TensorType::new(DType::I64, reduced_dims(&input, &[axis], self.keep_dims))])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        let dim = operands.first().and_then(|input| input.dims.get(axis(Self::NAME, self.axis, input.rank()).ok()?));
+        let reason = || "the place of an extremum needs an element".to_owned();
+        dim.and_then(|dim| Requirement::at_most(DimExpr::constant(1), dim.extent.clone(), reason)).into_iter().collect()
     }
 }

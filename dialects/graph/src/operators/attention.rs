@@ -5,7 +5,8 @@ use tenon_tensor::DType;
 
 use crate::operators::attributes::{Attributes, keywords};
 use crate::operators::{broadcast_dims, dtype_error, shape_error};
-use crate::{ErrorKind, OperatorKind, SemanticError, TensorType};
+use crate::requirement::broadcast_requirements;
+use crate::{ErrorKind, OperatorKind, Requirement, SemanticError, TensorType};
 
 keywords! {
     /// Which keys a query sees, of T queries and S keys.
@@ -91,6 +92,22 @@ impl OperatorKind for Attention {
             }
         }
         Ok(vec![TensorType::new(q.dtype, dims)])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        let [q, k, v, rest @ ..] = operands else { return Vec::new() };
+        if [q, k, v].iter().any(|operand| operand.rank() != 4) {
+            return Vec::new();
+        }
+        let mut list = Vec::new();
+        for (a, b, dim, name) in [(q, k, 0, "batch"), (q, v, 0, "batch"), (q, k, 3, "head size"), (k, v, 1, "groups"), (k, v, 2, "keys")] {
+            list.extend(Requirement::same(&a.dims[dim], &b.dims[dim], || format!("attention has one number of {name}")));
+        }
+        if let [mask, ..] = rest {
+            let scores = [q.dims[0].clone(), q.dims[1].clone(), q.dims[2].clone(), k.dims[2].clone()];
+            list.extend(broadcast_requirements(&[&scores, &mask.dims]));
+        }
+        list
     }
 }
 

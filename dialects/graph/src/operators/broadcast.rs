@@ -4,7 +4,8 @@ use tenon_ir::{Attribute, Context, Op};
 
 use crate::operators::attributes::{Attributes, dims_attribute};
 use crate::operators::{arity, broadcast_dims, dims_of, shape_error};
-use crate::{DimExpr, OperatorKind, SemanticError, TensorType};
+use crate::requirement::broadcast_requirements;
+use crate::{Dim, DimExpr, OperatorKind, Requirement, SemanticError, TensorType};
 
 /// NumPy broadcast to `shape`, two-sided as ONNX Expand: a dimension of 1 in `shape` keeps the input's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,5 +33,10 @@ impl OperatorKind for Broadcast {
         let known: Vec<_> = input.dims.iter().collect();
         let target = dims_of(Self::NAME, &self.shape, &known)?;
         Ok(vec![TensorType::new(input.dtype, broadcast_dims(Self::NAME, &[&target, &input.dims])?)])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        let target: Vec<Dim> = self.shape.iter().cloned().map(Dim::of).collect();
+        operands.first().map(|input| broadcast_requirements(&[&target, &input.dims])).unwrap_or_default()
     }
 }

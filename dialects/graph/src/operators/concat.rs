@@ -4,7 +4,7 @@ use tenon_ir::{Attribute, Context, Op};
 
 use crate::operators::attributes::Attributes;
 use crate::operators::{axis, dtype_error, shape_error, too_large};
-use crate::{ErrorKind, OperatorKind, SemanticError, TensorType};
+use crate::{ErrorKind, OperatorKind, Requirement, SemanticError, TensorType};
 
 /// Inputs one after another along an axis, each cut at its extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,5 +48,15 @@ impl OperatorKind for Concat {
             }
         }
         Ok(vec![TensorType::new(first.dtype, dims)])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        let Some((first, rest)) = operands.split_first() else { return Vec::new() };
+        let Ok(axis) = axis(Self::NAME, self.axis, first.rank()) else { return Vec::new() };
+        let pairs = rest.iter().flat_map(|operand| first.dims.iter().zip(&operand.dims).enumerate());
+        pairs
+            .filter(|(index, _)| *index != axis)
+            .filter_map(|(index, (a, b))| Requirement::same(a, b, || format!("dimension {index} of all operands of a concatenation is one size")))
+            .collect()
     }
 }

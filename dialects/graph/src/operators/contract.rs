@@ -5,7 +5,7 @@ use tenon_tensor::DType;
 
 use crate::operators::attributes::Attributes;
 use crate::operators::{arity, attribute_error, dtype_error, shape_error};
-use crate::{Dim, OperatorKind, SemanticError, TensorType};
+use crate::{Dim, OperatorKind, Requirement, SemanticError, TensorType};
 
 /// `lhs,rhs->result` with one letter a dimension; letters that the result lacks are summed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,6 +109,17 @@ impl OperatorKind for Contract {
             })
             .collect::<Result<Vec<_>, _>>()?;
         Ok(vec![TensorType::new(self.dtype, dims)])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        let [lhs, rhs] = operands else { return Vec::new() };
+        let shared = self.lhs.chars().enumerate().filter_map(|(index, label)| Some((label, index, self.rhs.find(label)?)));
+        shared
+            .filter_map(|(label, left, right)| {
+                let (left, right) = (lhs.dims.get(left)?, rhs.dims.get(right)?);
+                Requirement::same(left, right, || format!("dimension `{label}` of {} is one size in both operands", self.equation()))
+            })
+            .collect()
     }
 }
 

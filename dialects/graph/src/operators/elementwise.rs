@@ -5,7 +5,8 @@ use tenon_tensor::{DType, NumberKind};
 
 use crate::operators::attributes::{Attributes, keywords};
 use crate::operators::{broadcast_dims, dtype_error};
-use crate::{ErrorKind, OperatorKind, SemanticError, TensorType};
+use crate::requirement::broadcast_requirements;
+use crate::{ErrorKind, OperatorKind, Requirement, SemanticError, TensorType};
 
 keywords! {
     /// Scalar functions. Floats follow IEEE 754; NaN passes through `max` and `min`; integers wrap.
@@ -209,6 +210,10 @@ impl OperatorKind for Elementwise {
         let shapes: Vec<_> = operands.iter().map(|operand| operand.dims.as_slice()).collect();
         let dims = broadcast_dims(Self::NAME, &shapes)?;
         Ok(vec![TensorType::new(if function.is_predicate() { DType::Bool } else { dtype }, dims)])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        broadcast_requirements(&operands.iter().map(|operand| operand.dims.as_slice()).collect::<Vec<_>>())
     }
 }
 

@@ -4,8 +4,9 @@ use tenon_ir::{Attribute, Context, Op};
 use tenon_tensor::DType;
 
 use crate::operators::attributes::{Attributes, keywords};
+use crate::requirement::broadcast_requirements;
 use crate::operators::{arity, attribute_error, axis, broadcast_dims, dtype_error, shape_error};
-use crate::{OperatorKind, SemanticError, TensorType};
+use crate::{Dim, DimExpr, OperatorKind, Requirement, SemanticError, TensorType};
 
 keywords! {
     /// How indices address the input.
@@ -93,5 +94,40 @@ impl OperatorKind for Gather {
             }
         };
         Ok(vec![TensorType::new(input.dtype, dims)])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        let [input, indices] = operands else { return Vec::new() };
+        let axis = axis(Self::NAME, self.axis, input.rank()).unwrap_or(0);
+        let mut list = Vec::new();
+        let addressed: &[Dim] = match self.kind {
+            GatherKind::Nd => {
+                let batch = usize::try_from(self.batch_dims).unwrap_or(0).min(input.rank()).min(indices.rank());
+                list.extend(broadcast_requirements(&[&input.dims[..batch], &indices.dims[..batch]]));
+                let tuple = indices.dims.last().and_then(Dim::known).unwrap_or(0) as usize;
+                &input.dims[batch..batch.saturating_add(tuple).clamp(batch, input.rank())]
+            }
+            _ => input.dims.get(axis..axis + 1).unwrap_or_default(),
+        };
+        if self.kind == GatherKind::Elements {
+            let pairs = indices.dims.iter().zip(&input.dims).enumerate().filter(|(index, _)| *index != axis);
+            list.extend(pairs.filter_map(|(index, (taken, dim))| {
+                let reason = || format!("the indices stay inside dimension {index} of what is indexed");
+                Requirement::at_most(taken.extent.clone(), dim.extent.clone(), reason)
+            }));
+        }
+        // An index of an empty dimension would read what is not there; no index reads nothing.
+        let places = match self.kind {
+            GatherKind::Nd => &indices.dims[..indices.rank().saturating_sub(1)],
+            _ => &indices.dims,
+        };
+        let mut read = places.iter().chain(&input.dims).filter(|dim| !addressed.iter().any(|other| std::ptr::eq(*dim, other)));
+        let count = read.try_fold(DimExpr::constant(1), |count, dim| count.mul(&dim.extent));
+        let least = count.and_then(|count| count.minimum(&DimExpr::constant(1)));
+        for dim in addressed {
+            let reason = || "an index needs an element to point at".to_owned();
+            list.extend(least.as_ref().and_then(|least| Requirement::at_most(least.clone(), dim.extent.clone(), reason)));
+        }
+        list
     }
 }

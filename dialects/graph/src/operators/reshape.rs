@@ -4,7 +4,7 @@ use tenon_ir::{Attribute, Context, Op};
 
 use crate::operators::attributes::{Attributes, dims_attribute};
 use crate::operators::{arity, dims_of, shape_error, too_large};
-use crate::{Dim, DimExpr, OperatorKind, SemanticError, TensorType};
+use crate::{Dim, DimExpr, OperatorKind, Relation, Requirement, SemanticError, TensorType};
 
 /// The same elements in row-major order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,5 +37,18 @@ impl OperatorKind for Reshape {
             return Err(shape_error(Self::NAME, format!("{input} has {before} elements, the result {after}")));
         }
         Ok(vec![TensorType::new(input.dtype, dims)])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        let Some(input) = operands.first() else { return Vec::new() };
+        let times = |count: Option<DimExpr>, dim: &DimExpr| count?.mul(dim);
+        let one = Some(DimExpr::constant(1));
+        let before = input.dims.iter().map(|dim| &dim.extent).fold(one.clone(), times);
+        let after = self.shape.iter().fold(one, times);
+        let (Some(before), Some(after)) = (before, after) else { return Vec::new() };
+        if before == after {
+            return Vec::new();
+        }
+        vec![Requirement::new(before, Relation::Equal, after, "a reshape keeps the number of elements")]
     }
 }

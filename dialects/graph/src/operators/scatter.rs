@@ -5,7 +5,7 @@ use tenon_ir::{Attribute, Context, Op};
 use crate::operators::attributes::{Attributes, keywords};
 use crate::operators::gather::check_indices;
 use crate::operators::{arity, axis, dtype_error, shape_error};
-use crate::{OperatorKind, SemanticError, TensorType};
+use crate::{Dim, DimExpr, OperatorKind, Requirement, SemanticError, TensorType};
 
 keywords! {
     /// How indices address the result.
@@ -84,5 +84,38 @@ impl OperatorKind for Scatter {
             return Err(shape_error(Self::NAME, format!("updates {updates} do not fit input {input} and indices {indices}")));
         }
         Ok(vec![TensorType::new(input.dtype, input.dims)])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        let [input, indices, updates] = operands else { return Vec::new() };
+        let axis = axis(Self::NAME, self.axis, input.rank()).unwrap_or(0);
+        let tuple = indices.dims.last().and_then(Dim::known).unwrap_or(0).min(input.rank() as u64) as usize;
+        let (expected, addressed) = match self.kind {
+            ScatterKind::Elements => (indices.dims.clone(), input.dims.get(axis..axis + 1).unwrap_or_default()),
+            ScatterKind::Nd => {
+                let places = &indices.dims[..indices.rank().saturating_sub(1)];
+                ([places, &input.dims[tuple..]].concat(), &input.dims[..tuple])
+            }
+        };
+        let mut list: Vec<_> = expected
+            .iter()
+            .zip(&updates.dims)
+            .enumerate()
+            .filter_map(|(index, (a, b))| Requirement::same(a, b, || format!("dimension {index} of the updates is that of the indices or the input")))
+            .collect();
+        if self.kind == ScatterKind::Elements {
+            let pairs = indices.dims.iter().zip(&input.dims).enumerate().filter(|(index, _)| *index != axis);
+            list.extend(pairs.filter_map(|(index, (written, dim))| {
+                let reason = || format!("the indices stay inside dimension {index} of what is written");
+                Requirement::at_most(written.extent.clone(), dim.extent.clone(), reason)
+            }));
+        }
+        let count = updates.dims.iter().try_fold(DimExpr::constant(1), |count, dim| count.mul(&dim.extent));
+        let least = count.and_then(|count| count.minimum(&DimExpr::constant(1)));
+        for dim in addressed {
+            let reason = || "an index needs an element to point at".to_owned();
+            list.extend(least.as_ref().and_then(|least| Requirement::at_most(least.clone(), dim.extent.clone(), reason)));
+        }
+        list
     }
 }

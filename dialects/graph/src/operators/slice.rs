@@ -4,7 +4,7 @@ use tenon_ir::{Attribute, Context, Op};
 
 use crate::operators::attributes::{Attributes, dims_attribute};
 use crate::operators::{arity, attribute_error, dims_of, shape_error};
-use crate::{DimExpr, OperatorKind, SemanticError, TensorType};
+use crate::{DimExpr, OperatorKind, Requirement, SemanticError, TensorType};
 
 /// `sizes[i]` elements from `starts[i]` in steps of `steps[i]`, one entry a dimension. Starts are already counted from the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,28 @@ impl OperatorKind for Slice {
             }
         }
         Ok(vec![TensorType::new(input.dtype, dims)])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        let Some(input) = operands.first() else { return Vec::new() };
+        let mut list = Vec::new();
+        for (index, dim) in input.dims.iter().enumerate() {
+            let (Some(start), Some(size), Some(step)) = (self.starts.get(index), self.sizes.get(index), self.steps.get(index)) else {
+                continue;
+            };
+            // What is whole, or taken of nothing, lies inside.
+            if size.as_constant() == Some(0) || *size == dim.extent && *step == 1 && start.as_constant() == Some(0) {
+                continue;
+            }
+            let (zero, one) = (DimExpr::constant(0), DimExpr::constant(1));
+            let last = || start.add(&size.sub(&one)?.mul(&DimExpr::constant(*step))?);
+            let Some(last) = last() else { continue };
+            let (low, high) = if *step > 0 { (start.clone(), last) } else { (last, start.clone()) };
+            let reason = || format!("the elements that a slice of dimension {index} takes lie inside");
+            list.extend(Requirement::at_most(zero, low, reason));
+            list.extend(high.add(&one).and_then(|end| Requirement::at_most(end, dim.extent.clone(), reason)));
+        }
+        list
     }
 }
 

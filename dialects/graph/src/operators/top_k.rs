@@ -5,7 +5,7 @@ use tenon_tensor::DType;
 
 use crate::operators::attributes::{Attributes, push_flag};
 use crate::operators::{arity, attribute_error, axis, dtype_error, shape_error};
-use crate::{Dim, OperatorKind, SemanticError, TensorType};
+use crate::{Dim, DimExpr, OperatorKind, Requirement, SemanticError, TensorType};
 
 /// The `k` largest (or smallest) along an axis in order, with their i64 indices; the lower index first among equals.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,5 +45,11 @@ impl OperatorKind for TopK {
         let mut dims = input.dims.clone();
         dims[axis] = Dim::fixed(k);
         Ok(vec![TensorType::new(input.dtype, dims.clone()), TensorType::new(DType::I64, dims)])
+    }
+
+    fn requirements(&self, operands: &[TensorType]) -> Vec<Requirement> {
+        let dim = operands.first().and_then(|input| input.dims.get(axis(Self::NAME, self.axis, input.rank()).ok()?));
+        let reason = || format!("a selection of {} elements needs as many", self.k);
+        dim.and_then(|dim| Requirement::at_most(DimExpr::constant(self.k), dim.extent.clone(), reason)).into_iter().collect()
     }
 }
