@@ -39,7 +39,14 @@ pub(crate) fn quoted(name: &str) -> String {
 
 pub(crate) fn plain(name: &str) -> String {
     const SHOWN: usize = 160;
-    let mut text: String = name.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    let mut text = String::new();
+    for character in name.chars().take(SHOWN) {
+        match character {
+            // Guards are full of them, and backticks are what quotes.
+            '\'' => text.push(character),
+            _ => text.extend(character.escape_debug()),
+        }
+    }
     if name.chars().nth(SHOWN).is_some() {
         text.push('…');
     }
@@ -105,7 +112,7 @@ pub enum Pt2Error {
     #[error("{site}: {source}")]
     Flow { site: Box<NodeSite>, source: tenon_flow_dialect::FlowError },
     /// A symbolic size that cannot be read.
-    #[error("{owner}: the size {} {reason}", quoted(text))]
+    #[error("{owner}: {} {reason}", quoted(text))]
     Expression { owner: String, text: String, reason: String },
     /// A tensor is read or written where it cannot be known whether it shares memory with one that was written.
     #[error("{site}: {reason}")]

@@ -1,6 +1,6 @@
 //! Expressions as SymPy's `srepr` writes them, `Mul(Integer(64), Symbol('s27', positive=True, integer=True))`.
 
-use tenon_tensor::DimExpr;
+use tenon_tensor::{Condition, DimExpr, Relation as Order};
 
 /// Deepest nesting of calls.
 const MAX_DEPTH: usize = 32;
@@ -9,32 +9,45 @@ const MAX_DEPTH: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Relation {
     Known(bool),
-    /// `left RELATION right`, the relation as Python writes it.
-    Compare(DimExpr, &'static str, DimExpr),
+    Compare(Condition),
+    /// All hold.
+    All(Vec<Relation>),
 }
 
 impl Relation {
     /// Whether it holds, where that is known for all sizes; no symbol is negative.
     pub(crate) fn decide(&self) -> Option<bool> {
-        use std::cmp::Ordering::{Greater, Less};
-        let (left, relation, right) = match self {
-            Relation::Known(value) => return Some(*value),
-            Relation::Compare(left, relation, right) => (left, *relation, right),
-        };
-        let difference = left.sub(right)?;
-        let sign = |bound: i64| tenon_graph_builder::sign(&difference.sub(&DimExpr::constant(bound))?);
-        let at_least = |bound: i64| sign(bound - 1) == Some(Greater);
-        let at_most = |bound: i64| sign(bound + 1) == Some(Less);
-        let differs = at_least(1) || at_most(-1);
-        let (holds, fails) = match relation {
-            "==" => (left == right, differs),
-            "!=" => (differs, left == right),
-            "<" => (at_most(-1), at_least(0)),
-            "<=" => (at_most(0), at_least(1)),
-            ">" => (at_least(1), at_most(0)),
-            _ => (at_least(0), at_most(-1)),
-        };
-        (holds || fails).then_some(holds)
+        match self {
+            Relation::Known(value) => Some(*value),
+            Relation::Compare(condition) => condition.decide(),
+            Relation::All(parts) => {
+                let decided: Vec<_> = parts.iter().map(Relation::decide).collect();
+                match decided.contains(&Some(false)) {
+                    true => Some(false),
+                    false => decided.into_iter().collect::<Option<Vec<_>>>().map(|_| true),
+                }
+            }
+        }
+    }
+
+    /// With symbols replaced; `None`: too large to handle.
+    pub(crate) fn substitute(&self, lookup: &dyn Fn(&str) -> Option<DimExpr>) -> Option<Relation> {
+        Some(match self {
+            Relation::Known(value) => Relation::Known(*value),
+            Relation::Compare(condition) => Relation::Compare(condition.substitute(lookup)?),
+            Relation::All(parts) => {
+                Relation::All(parts.iter().map(|part| part.substitute(lookup)).collect::<Option<_>>()?)
+            }
+        })
+    }
+
+    /// The conditions that it consists of, those that are known left out.
+    pub(crate) fn conditions(&self) -> Vec<&Condition> {
+        match self {
+            Relation::Known(_) => Vec::new(),
+            Relation::Compare(condition) => vec![condition],
+            Relation::All(parts) => parts.iter().flat_map(Relation::conditions).collect(),
+        }
     }
 }
 
@@ -226,27 +239,43 @@ impl<'t> Parser<'t> {
 
     fn relation(&mut self) -> Result<Relation, String> {
         self.skip();
-        for (word, value) in [("True", true), ("true", true), ("False", false), ("false", false)] {
-            if self.rest.trim() == word {
-                self.rest = "";
-                return Ok(Relation::Known(value));
-            }
-        }
         let name = self.word().to_owned();
+        match name.as_str() {
+            "True" | "true" => return Ok(Relation::Known(true)),
+            "False" | "false" => return Ok(Relation::Known(false)),
+            "And" => return self.all(),
+            _ => {}
+        }
         let relation = match name.as_str() {
-            "Equality" | "Eq" => "==",
-            "Unequality" | "Ne" => "!=",
-            "StrictLessThan" | "Lt" => "<",
-            "LessThan" | "Le" => "<=",
-            "StrictGreaterThan" | "Gt" => ">",
-            "GreaterThan" | "Ge" => ">=",
+            "Equality" | "Eq" => Order::Equal,
+            "Unequality" | "Ne" => Order::NotEqual,
+            "StrictLessThan" | "Lt" => Order::Less,
+            "LessThan" | "Le" => Order::AtMost,
+            "StrictGreaterThan" | "Gt" => Order::Greater,
+            "GreaterThan" | "Ge" => Order::AtLeast,
             other => return Err(format!("is no relation that is known: `{other}`")),
         };
         self.need('(')?;
         match self.arguments()?.as_slice() {
-            [left, right] => Ok(Relation::Compare(left.clone(), relation, right.clone())),
+            [left, right] => Ok(Relation::Compare(Condition::new(left.clone(), relation, right.clone()))),
             _ => Err("is a relation that has not two sides".to_owned()),
         }
+    }
+
+    /// Relations up to a closing parenthesis.
+    fn all(&mut self) -> Result<Relation, String> {
+        self.need('(')?;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err("is nested too deep".to_owned());
+        }
+        let mut parts = vec![self.relation()?];
+        while self.eat(',') {
+            parts.push(self.relation()?);
+        }
+        self.need(')')?;
+        self.depth -= 1;
+        Ok(Relation::All(parts))
     }
 }
 
@@ -294,6 +323,13 @@ mod tests {
         assert_eq!(relation(&format!("StrictLessThan({symbol}, Integer(0))")).decide(), Some(false));
         assert_eq!(relation(&format!("LessThan({symbol}, Integer(9))")).decide(), None);
         assert_eq!(relation(&format!("Eq({symbol}, {symbol})")).decide(), Some(true));
+        let both =
+            |least: i64| format!("And(GreaterThan({symbol}, Integer({least})), StrictLessThan({symbol}, Integer(9)))");
+        assert_eq!(relation(&both(-1)).decide(), None);
+        assert_eq!(relation(&both(-1)).conditions().len(), 2);
+        assert_eq!(relation(&format!("And(true, Lt({symbol}, Integer(0)))")).decide(), Some(false));
+        assert_eq!(relation(&format!("And(Ge({symbol}, Integer(0)), Ge({symbol}, Integer(-1)))")).decide(), Some(true));
         assert!(parse_relation("Or(x, y)").is_err());
+        assert!(parse_relation(&"And(".repeat(100_000)).is_err());
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use tenon_graph_builder::{GraphBuilder, Handle};
-use tenon_graph_dialect::{DimExpr, TensorType};
+use tenon_graph_dialect::{Condition, DimExpr, Relation as Order, TensorType};
 
 use super::aliases::{Aliases, ValueId};
 use super::op::{OpImport, Out};
-use super::sizes::{self, Sizes};
+use super::sizes::Sizes;
 use super::source;
 use crate::error::{NodeSite, OpError, Pt2Error, plain, quoted};
 use crate::ops;
@@ -148,10 +148,13 @@ impl<'m, 'p> Importer<'m, 'p> {
 
     /// Demands a relation between sizes: now where it is known, else of the inputs of a run.
     pub(crate) fn demand(&mut self, relation: &Relation, message: &str) -> Result<(), OpError> {
-        match relation.decide() {
-            Some(true) => {}
-            Some(false) => return Err(OpError::Assertion(format!("its assertion does not hold: {}", plain(message)))),
-            None => self.sizes.checks.extend(sizes::write(relation)),
+        let message = if message.is_empty() { "it is asserted".to_owned() } else { plain(message) };
+        if relation.decide() == Some(false) {
+            return Err(OpError::Assertion(format!("its assertion does not hold: {message}")));
+        }
+        for condition in relation.conditions() {
+            let Condition { left, relation, right } = condition.clone();
+            self.builder.require(left, relation, right, &format!("the program asserts it: {message}"))?;
         }
         Ok(())
     }
@@ -269,8 +272,16 @@ impl<'m, 'p> Importer<'m, 'p> {
         let fits = declared.dtype == found.dtype
             && declared.rank() == found.rank()
             && declared.dims.iter().zip(&found.dims).all(|(declared, found)| !declared.differs(found));
+        let found = found.clone();
         match fits {
-            true => Ok(()),
+            // Where the two are written in different ways, torch knows from ranges and guards that they are the same.
+            true => {
+                for (declared, found) in declared.dims.into_iter().zip(found.dims) {
+                    let reason = format!("the program declares this size of {}", quoted(name));
+                    self.builder.require(found.extent, Order::Equal, declared.extent, &reason)?;
+                }
+                Ok(())
+            }
             false => Err(OpError::Assertion(format!(
                 "the program declares {} as {declared}, its node gives {found}",
                 quoted(name)

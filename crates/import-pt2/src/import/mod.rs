@@ -2,11 +2,13 @@
 //!
 //! - [`import_program`] walks the nodes in order and lets the importer of each operator (`ops`) emit operations; every result is compared with
 //!   the type that the program declares of it.
-//! - `importer` holds names and nested graphs, `aliases` makes writing in place functional, `sizes` knows symbols, ranges and guards;
+//! - `importer` holds names and nested graphs, `aliases` makes writing in place functional, `sizes` knows symbols and ranges, `guards` reads
+//!   what the program asks of its inputs' sizes;
 //!   `source` says where a node comes from; `op` is what an operator's importer sees of its node.
 
 pub(crate) mod aliases;
 mod emit;
+mod guards;
 pub(crate) mod importer;
 pub(crate) mod op;
 mod sizes;
@@ -49,8 +51,8 @@ pub struct Imported<'s> {
 ///
 /// `@main` has the program's user inputs and user outputs in their order, each with the attribute `graph.name`; an output of a dictionary or
 /// a named tuple has its path as `graph.path`. A buffer that the program writes is an output too, with the buffer's name, and an argument, both
-/// with `graph.state`. The module has `graph.model`, the file's name; `graph.ranges`, the range of each symbol; and `graph.checks`,
-/// relations between sizes that inputs must fulfil.
+/// with `graph.state`. The module has `graph.model`, the file's name; `graph.ranges`, the range of each symbol; and `graph.requirements`, what
+/// guards and assertions ask of sizes and values.
 ///
 /// # Errors
 /// A program that cannot be read, or with operators, options or sizes that are not supported; by code, naming the node.
@@ -136,7 +138,7 @@ fn run(
             }
         }
     }
-    let sizes = Sizes::read(program, &user, options.shapes.as_ref())?;
+    let mut sizes = Sizes::read(program, &user, options.shapes.as_ref())?;
     let weights = Weights::read(&program.archive)?;
     let location = |name: &str| context.name_location(name, context.file_location(file, 0, 0));
     let mut arguments = Vec::new();
@@ -158,7 +160,8 @@ fn run(
         });
     }
     let internal = |error: tenon_graph_dialect::SemanticError| Pt2Error::Structure { what: error.to_string() };
-    let (builder, handles) = GraphBuilder::new(module, file, &arguments).map_err(internal)?;
+    let (mut builder, handles) = GraphBuilder::new(module, file, &arguments).map_err(internal)?;
+    builder.require_all(std::mem::take(&mut sizes.requirements)).map_err(internal)?;
     let mut importer = Importer::new(builder, sizes, graph, file);
     let mut handles = arguments.iter().map(|argument| argument.name.clone()).zip(handles);
     let mut users: BTreeMap<String, _> = handles.by_ref().take(user.len()).collect();
@@ -308,11 +311,6 @@ fn facts(module: &Module<'_>, context: Context<'_>, sizes: &Sizes) -> Result<(),
         let entries: Vec<(String, Attribute<'_>)> = sizes.ranges.iter().map(range).collect();
         let entries: Vec<(&str, Attribute<'_>)> = entries.iter().map(|(name, range)| (name.as_str(), *range)).collect();
         module.op().set_attribute("graph.ranges", context.dictionary(&entries))?;
-    }
-    if !sizes.checks.is_empty() {
-        let checks: BTreeSet<&String> = sizes.checks.iter().collect();
-        let checks: Vec<_> = checks.into_iter().map(|check| context.string(check)).collect();
-        module.op().set_attribute("graph.checks", context.array(&checks))?;
     }
     Ok(())
 }

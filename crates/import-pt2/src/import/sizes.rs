@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use indexmap::IndexMap;
-use tenon_graph_dialect::{Dim, DimExpr, TensorType};
+use tenon_graph_dialect::{Dim, DimExpr, Requirement, TensorType};
 
+use super::guards;
 use crate::dtype;
 use crate::error::{Pt2Error, quoted};
 use crate::program::Program;
@@ -17,8 +18,8 @@ pub(crate) struct Sizes {
     bound: HashMap<String, i64>,
     /// Least and largest value of each symbol.
     pub(crate) ranges: IndexMap<String, (i64, Option<i64>)>,
-    /// Relations that inputs must fulfil, as text, those that always hold left out.
-    pub(crate) checks: Vec<String>,
+    /// What the program's guards ask of the inputs' sizes, what always holds left out.
+    pub(crate) requirements: Vec<Requirement>,
 }
 
 impl Sizes {
@@ -85,22 +86,27 @@ impl Sizes {
         Err(Pt2Error::Range { name: symbol.to_owned(), size: value as u64, min: *min, max })
     }
 
-    /// Relations between the inputs' sizes. Torch writes them as Python: `L['x'].size()[1] == L['ids'].size()[1]`.
+    /// Relations between the inputs' sizes, `L['x'].size()[1] == L['ids'].size()[1]`.
     fn guards(&mut self, program: &Program, inputs: &[(String, &TensorMeta)]) -> Result<(), Pt2Error> {
         for text in &program.exported.guards_code {
             let owner = || format!("the guard {}", quoted(text));
-            let relation = guard(text, |name, dim| {
+            let size = |name: &str, dim: usize| {
                 let (_, meta) = inputs.iter().find(|(input, _)| input == name)?;
                 self.size(meta.sizes.get(dim)?, &owner()).ok()
-            });
-            match relation.as_ref().map(|relation| (relation, relation.decide())) {
-                Some((_, Some(true))) => {}
-                Some((_, Some(false))) => {
-                    let reason = "it does not hold for these sizes".to_owned();
-                    return Err(Pt2Error::Assertion { owner: owner(), reason });
+            };
+            let wrong = |reason| Pt2Error::Expression { owner: "a guard".to_owned(), text: text.clone(), reason };
+            for condition in guards::parse(text, &size).map_err(wrong)? {
+                match condition.decide() {
+                    Some(true) => {}
+                    Some(false) => {
+                        let reason = "it does not hold for these sizes".to_owned();
+                        return Err(Pt2Error::Assertion { owner: owner(), reason });
+                    }
+                    None => {
+                        let reason = format!("the program was exported under the guard {}", quoted(text));
+                        self.requirements.push(Requirement { condition, reason, source: Vec::new() });
+                    }
                 }
-                Some((relation, None)) => self.checks.extend(write(relation)),
-                None => self.checks.push(text.clone()),
             }
         }
         Ok(())
@@ -124,13 +130,8 @@ impl Sizes {
     pub(crate) fn relation(&self, text: &str, owner: &str) -> Result<Relation, Pt2Error> {
         let wrong = |reason: String| Pt2Error::Expression { owner: owner.to_owned(), text: text.to_owned(), reason };
         let bound = |name: &str| self.bound.get(name).map(|value| DimExpr::constant(*value));
-        match sympy::parse_relation(text).map_err(wrong)? {
-            Relation::Known(value) => Ok(Relation::Known(value)),
-            Relation::Compare(left, relation, right) => match (left.substitute(&bound), right.substitute(&bound)) {
-                (Some(left), Some(right)) => Ok(Relation::Compare(left, relation, right)),
-                _ => Err(wrong("is too large".to_owned())),
-            },
-        }
+        let relation = sympy::parse_relation(text).map_err(wrong)?;
+        relation.substitute(&bound).ok_or_else(|| wrong("is too large".to_owned()))
     }
 
     /// The type of a tensor.
@@ -168,36 +169,6 @@ fn solve(expression: &DimExpr, size: i64) -> Option<(String, i64)> {
     (value >= 0 && at(value) == Some(size)).then(|| (symbol.clone(), value))
 }
 
-/// A relation as text that a module carries.
-pub(crate) fn write(relation: &Relation) -> Option<String> {
-    match relation {
-        Relation::Known(_) => None,
-        Relation::Compare(left, relation, right) => Some(format!("{left} {relation} {right}")),
-    }
-}
-
-/// A guard between sizes; `None` where it is of another form.
-fn guard(text: &str, size: impl Fn(&str, usize) -> Option<DimExpr>) -> Option<Relation> {
-    let relation = ["==", "!=", "<=", ">=", "<", ">"].into_iter().find(|relation| text.contains(relation))?;
-    let (left, right) = text.split_once(relation)?;
-    let side = |text: &str| -> Option<DimExpr> {
-        let mut product = DimExpr::constant(1);
-        for factor in text.split('*') {
-            let factor = factor.trim();
-            let value = match factor.parse::<i64>() {
-                Ok(number) => DimExpr::constant(number),
-                Err(_) => {
-                    let (name, rest) = factor.strip_prefix("L['")?.split_once("'].size()[")?;
-                    size(name, rest.strip_suffix(']')?.parse().ok()?)?
-                }
-            };
-            product = product.mul(&value)?;
-        }
-        Some(product)
-    };
-    Some(Relation::Compare(side(left)?, relation, side(right)?))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -211,15 +182,5 @@ mod tests {
         assert_eq!(solve("2*s0", 7), None);
         assert_eq!(solve("s0*s1", 6), None);
         assert_eq!(solve("s0+8", 7), None);
-    }
-
-    #[test]
-    fn guards_are_read() {
-        let size = |name: &str, dim: usize| (name == "x" && dim < 2).then(|| DimExpr::symbol(["a", "b"][dim]));
-        let read = |text: &str| guard(text, size).map(|relation| write(&relation).unwrap());
-        assert_eq!(read("L['x'].size()[1] == 2*L['x'].size()[0]").unwrap(), "b == 2*a");
-        assert_eq!(read("L['x'].size()[1] <= 7").unwrap(), "b <= 7");
-        assert_eq!(read("L['y'].size()[1] == 7"), None);
-        assert_eq!(read("len(L['x']) == 7"), None);
     }
 }

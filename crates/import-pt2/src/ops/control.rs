@@ -1,9 +1,9 @@
 //! Control flow: nested graphs become regions of the flow dialect. A branch whose condition is known is put in the node's place.
 
-use tenon_flow_dialect::{If, Loop, Scan, Schedule, yield_values};
+use tenon_flow_dialect::{If, Loop, Scan, Schedule, check_operation, yield_values};
 use tenon_graph_builder::Handle;
 use tenon_graph_dialect::TensorType;
-use tenon_ir::Block;
+use tenon_ir::{Block, Op};
 use tenon_tensor::DType;
 
 use crate::error::{OpError, Pt2Error};
@@ -116,11 +116,13 @@ pub(super) fn cond(op: &mut OpImport<'_, '_, '_>) -> Results {
     for (block, graph) in [(flow.then_body, taken), (flow.else_body, other)] {
         region(op, block, graph, 0, &operands, |op, outputs| read(op, &outputs))?;
     }
-    results(op, flow.op.results())
+    results(op, flow.op)
 }
 
-fn results<'m>(op: &mut OpImport<'_, 'm, '_>, values: Vec<tenon_ir::Value<'m>>) -> Results {
-    values.into_iter().map(|value| Ok(Out::New(op.importer.builder.computed(value)?))).collect()
+/// The results of control flow whose regions are complete.
+fn results<'m>(op: &mut OpImport<'_, 'm, '_>, flow: Op<'m>) -> Results {
+    check_operation(flow)?;
+    flow.results().into_iter().map(|value| Ok(Out::New(op.importer.builder.computed(value)?))).collect()
 }
 
 /// `while_loop(condition graph, body graph, carried, further)`.
@@ -155,7 +157,7 @@ pub(super) fn while_loop(op: &mut OpImport<'_, '_, '_>) -> Results {
         let go_on = truth(op, outputs)?;
         Ok([go_on].into_iter().chain(read(op, &next)?).collect())
     })?;
-    results(op, flow.op.results())
+    results(op, flow.op)
 }
 
 /// `scan(body, first states, scanned, further)` and `map_impl(body, scanned, further)`, along the first dimension.
@@ -192,5 +194,5 @@ pub(super) fn scan(op: &mut OpImport<'_, '_, '_>) -> Results {
         Schedule::default(),
     )?;
     region(op, flow.body, body, 0, &further, |op, outputs| read(op, &outputs))?;
-    results(op, flow.op.results())
+    results(op, flow.op)
 }

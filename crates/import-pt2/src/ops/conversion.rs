@@ -1,9 +1,9 @@
 //! Other element types, copies, and what does nothing in inference: devices, layouts, dropout, assertions.
 
-use tenon_tensor::DType;
+use tenon_tensor::{Condition, DType, DimExpr, Relation};
 
 use super::promotion::wide;
-use crate::error::OpError;
+use crate::error::{OpError, plain};
 use crate::import::op::{OpImport, Out, Results, one};
 use crate::schema::Argument;
 
@@ -115,7 +115,8 @@ pub(super) fn assert_metadata(op: &mut OpImport<'_, '_, '_>) -> Results {
             )));
         }
         for (size, found) in size.into_iter().zip(found) {
-            op.importer.demand(&crate::sympy::Relation::Compare(found, "==", size), "sizes that differ")?;
+            let condition = Condition::new(found, Relation::Equal, size);
+            op.importer.demand(&crate::sympy::Relation::Compare(condition), "the sizes of a tensor")?;
         }
     }
     Ok(Vec::new())
@@ -139,19 +140,40 @@ pub(super) fn assert_scalar(op: &mut OpImport<'_, '_, '_>) -> Results {
     Ok(Vec::new())
 }
 
-/// An assertion on a tensor, which must be known.
+/// An assertion on a tensor of one element: checked here where it is known, else while the program runs.
 pub(super) fn assert_tensor(op: &mut OpImport<'_, '_, '_>) -> Results {
     let first = op.parameters.first().map_or("self", |parameter| parameter.name);
     let x = op.tensor(first)?;
+    let message = if op.has("assert_msg") { plain(&op.text("assert_msg")?) } else { "it is asserted".to_owned() };
     match op.importer.builder.tensor(x).and_then(|tensor| tensor.get_f64(0)) {
-        Some(value) if value != 0.0 => Ok(Vec::new()),
-        Some(_) => Err(OpError::Assertion("its assertion does not hold".to_owned())),
-        None => Err(op.unsupported("an assertion that is decided by values")),
+        Some(value) if value != 0.0 => return Ok(Vec::new()),
+        Some(_) => return Err(OpError::Assertion(format!("its assertion does not hold: {message}"))),
+        None => {}
     }
+    if op.importer.aliases.depth > 0 {
+        return Err(op.unsupported("an assertion on values inside a branch or loop"));
+    }
+    let holds = op.cast(x, DType::Bool)?;
+    let holds = op.cast(holds, DType::I64)?;
+    let holds = op.reshape(holds, Vec::new())?;
+    op.importer.builder.require_one(holds, &format!("the program asserts it: {message}"))?;
+    Ok(Vec::new())
 }
 
-/// Bounds of a size: those that torch knows stand in the program's ranges.
-pub(super) fn nothing(_: &mut OpImport<'_, '_, '_>) -> Results {
+/// Bounds of a size.
+pub(super) fn constrain_range(op: &mut OpImport<'_, '_, '_>) -> Results {
+    let size = op.dim("size")?;
+    let message = "a bound of a size";
+    for (bound, relation) in [("min", Relation::AtLeast), ("max", Relation::AtMost)] {
+        if let Some(bound) = op.optional_dim(bound)? {
+            let condition = Condition::new(size.clone(), relation, bound);
+            op.importer.demand(&crate::sympy::Relation::Compare(condition), message)?;
+        }
+    }
+    if op.name == "sym_constrain_range_for_size" {
+        let condition = Condition::new(size, Relation::AtLeast, DimExpr::constant(0));
+        op.importer.demand(&crate::sympy::Relation::Compare(condition), message)?;
+    }
     Ok(Vec::new())
 }
 

@@ -3,6 +3,7 @@
 //! Steps and their order are those of torch: x · (1/scale) is rounded, the zero point added, the range cut.
 
 use tenon_graph_builder::Handle;
+use tenon_graph_dialect::DimExpr;
 use tenon_graph_dialect::operators::Function;
 use tenon_tensor::DType;
 
@@ -57,7 +58,7 @@ fn cut(op: &mut OpImport<'_, '_, '_>, x: Handle, low: f64, high: f64) -> Result<
 
 /// Quantised and back, as quantisation-aware training leaves it.
 pub(super) fn fake(op: &mut OpImport<'_, '_, '_>) -> Results {
-    let x = op.tensor("self")?;
+    let x = op.tensor(if op.has("input") { "input" } else { "self" })?;
     let dtype = op.element(x);
     let compute = super::promotion::wide(dtype);
     if op.has("fake_quant_enabled") {
@@ -117,4 +118,83 @@ pub(super) fn dequantize(op: &mut OpImport<'_, '_, '_>) -> Results {
     let shifted = op.apply(Function::Subtract, &[x, zero])?;
     let result = op.apply(Function::Multiply, &[shifted, scale])?;
     one(op.cast(result, dtype)?)
+}
+
+/// Rows that share a scale as the last dimension: those of a tensor, or with `group_size` so many elements of one. Gives the operand in that shape,
+/// and the shape of scales and zero points.
+fn rows(op: &mut OpImport<'_, '_, '_>, x: Handle) -> Result<(Handle, Vec<DimExpr>), OpError> {
+    let mut shape = op.extents(x);
+    let Some(last) = shape.pop() else { return Err(op.invalid("a scalar has no rows")) };
+    if !op.has("group_size") {
+        let scales = shape.iter().cloned().chain([1.into()]).collect();
+        return Ok((x, scales));
+    }
+    let size = op.fixed(x, shape.len(), "groups")?;
+    let mut group = op.int("group_size")?;
+    let scales = op.tensor("scales")?;
+    // One group for all of a row, whatever the size that is asked for.
+    if group > size && op.extents(scales).last().and_then(DimExpr::as_constant) == Some(1) {
+        group = size;
+    }
+    if group < 2 || size % group != 0 {
+        return Err(op.invalid(format!("groups of {group} in a dimension of {last}")));
+    }
+    shape.push((size / group).into());
+    let scales = shape.iter().cloned().chain([1.into()]).collect();
+    shape.push(group.into());
+    Ok((op.reshape(x, shape)?, scales))
+}
+
+/// Floats to integers, with a scale for each row or group: x · (1/scale) + zero point, rounded and cut.
+pub(super) fn quantize_rows(op: &mut OpImport<'_, '_, '_>) -> Results {
+    let x = op.tensor("input")?;
+    let whole = op.extents(x);
+    let dtype = op.dtype("dtype")?.ok_or_else(|| op.invalid("the argument `dtype` is missing"))?;
+    let compute = op.result_type(&["input", "scales"])?;
+    let x = op.cast(x, compute)?;
+    let (x, shape) = rows(op, x)?;
+    let scale = op.operand("scales", compute)?;
+    let scale = op.reshape(scale, shape.clone())?;
+    let zero = op.operand("zero_points", compute)?;
+    let zero = op.reshape(zero, shape)?;
+    let unit = op.scalar(1.0, compute)?;
+    let inverse = op.apply(Function::Divide, &[unit, scale])?;
+    let scaled = op.apply(Function::Multiply, &[x, inverse])?;
+    let shifted = op.apply(Function::Add, &[scaled, zero])?;
+    let level = op.apply(Function::Round, &[shifted])?;
+    let (low, high) = limits(op)?;
+    let inside = cut(op, level, low, high)?;
+    let result = op.cast(inside, dtype)?;
+    one(op.reshape(result, whole)?)
+}
+
+/// (x - zero point) · scale, with a scale for each row or group.
+pub(super) fn dequantize_rows(op: &mut OpImport<'_, '_, '_>) -> Results {
+    let x = op.tensor("input")?;
+    let whole = op.extents(x);
+    let dtype = op.dtype("output_dtype")?.unwrap_or(DType::F32);
+    let (x, shape) = rows(op, x)?;
+    let x = op.cast(x, DType::I64)?;
+    let shifted = match op.is_none("zero_points") {
+        true => x,
+        false => {
+            let zero = op.operand("zero_points", DType::I64)?;
+            let zero = op.reshape(zero, shape.clone())?;
+            op.apply(Function::Subtract, &[x, zero])?
+        }
+    };
+    let scale = op.tensor("scales")?;
+    let compute = op.element(scale);
+    let scale = op.reshape(scale, shape)?;
+    let shifted = op.cast(shifted, compute)?;
+    let result = op.apply(Function::Multiply, &[shifted, scale])?;
+    let result = op.cast(result, dtype)?;
+    one(op.reshape(result, whole)?)
+}
+
+/// Another element type.
+pub(super) fn convert(op: &mut OpImport<'_, '_, '_>) -> Results {
+    let x = op.tensor("input")?;
+    let dtype = op.dtype("dtype")?.ok_or_else(|| op.invalid("the argument `dtype` is missing"))?;
+    one(op.cast(x, dtype)?)
 }

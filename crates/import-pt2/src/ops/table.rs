@@ -31,7 +31,7 @@ rows! {
         "__xor__" => pointwise::bitwise;
         "_adaptive_avg_pool2d" => pooling::adaptive, "sizes that are not known";
         "_adaptive_avg_pool3d" => pooling::adaptive, "sizes that are not known";
-        "_assert_async" => conversion::assert_tensor, "assertions that values decide";
+        "_assert_async" => conversion::assert_tensor, "inside branches and loops";
         "_assert_scalar" => conversion::assert_scalar, "assertions that values decide";
         "_assert_tensor_metadata" => conversion::assert_metadata;
         "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams" => quantization::fake;
@@ -340,8 +340,8 @@ rows! {
         "sum" => reduction::arithmetic;
         "swapaxes" => views::permute;
         "swapdims" => views::permute;
-        "sym_constrain_range" => conversion::nothing;
-        "sym_constrain_range_for_size" => conversion::nothing;
+        "sym_constrain_range" => conversion::constrain_range;
+        "sym_constrain_range_for_size" => conversion::constrain_range;
         "t" => views::permute;
         "take" => indexing::gather;
         "take_along_dim" => indexing::gather;
@@ -389,10 +389,16 @@ rows! {
         "while_loop" => control::while_loop;
     }
     "quantized_decomposed" {
+        "convert_element_type" => quantization::convert;
         "dequantize_per_channel" => quantization::dequantize;
+        "dequantize_per_channel_group" => quantization::dequantize_rows, "dimensions that are not known";
         "dequantize_per_tensor" => quantization::dequantize;
+        "dequantize_per_token" => quantization::dequantize_rows;
+        "fake_quant_per_channel" => quantization::fake;
         "quantize_per_channel" => quantization::quantize;
+        "quantize_per_channel_group" => quantization::quantize_rows, "dimensions that are not known";
         "quantize_per_tensor" => quantization::quantize;
+        "quantize_per_token" => quantization::quantize_rows;
     }
 }
 

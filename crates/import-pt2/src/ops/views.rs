@@ -2,8 +2,8 @@
 
 use tenon_graph_builder::product;
 use tenon_graph_builder::sign;
-use tenon_graph_dialect::DimExpr;
 use tenon_graph_dialect::operators::Slice;
+use tenon_graph_dialect::{DimExpr, Relation};
 
 use crate::error::OpError;
 use crate::import::aliases::View;
@@ -371,6 +371,10 @@ pub(super) fn split(op: &mut OpImport<'_, '_, '_>) -> Results {
         _ => {
             let name = if op.has("split_sizes") { "split_sizes" } else { "split_size" };
             sizes = op.dims(name)?;
+            let total = sizes.iter().try_fold(DimExpr::constant(0), |total, size| total.add(size));
+            let total = total.ok_or_else(|| op.unsupported("a dimension this large"))?;
+            let reason = "the parts of a split are the whole dimension";
+            op.importer.builder.require(total, Relation::Equal, shape[axis].clone(), reason)?;
         }
     }
     let mut start = DimExpr::constant(0);

@@ -3,9 +3,12 @@
 
 mod archives;
 mod damage;
+mod guards;
 mod large;
 mod operator_table;
+mod quantized;
 mod refusals;
+mod regions;
 
 use std::path::{Path, PathBuf};
 

@@ -35,10 +35,10 @@ fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-const TENSOR: &str = r#"{"dtype":7,"sizes":[{"as_int":2},{"as_int":3}],"strides":[{"as_int":3},{"as_int":1}],"storage_offset":{"as_int":0},"layout":7}"#;
+pub(crate) const TENSOR: &str = r#"{"dtype":7,"sizes":[{"as_int":2},{"as_int":3}],"strides":[{"as_int":3},{"as_int":1}],"storage_offset":{"as_int":0},"layout":7}"#;
 
 /// A program of one input `x` [2, 3], one weight `w` [2, 3] and these nodes, whose output is `y`.
-fn program(nodes: &str, values: &str) -> String {
+pub(crate) fn program(nodes: &str, values: &str) -> String {
     program_of(nodes, values, TENSOR)
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn program_of(nodes: &str, values: &str, meta: &str) -> String {
 }
 
 /// A node with tensor arguments by name, and further arguments as JSON.
-fn node(target: &str, tensors: &[(&str, &str)], further: &str, output: &str) -> String {
+pub(crate) fn node(target: &str, tensors: &[(&str, &str)], further: &str, output: &str) -> String {
     let tensors = tensors
         .iter()
         .map(|(name, value)| format!(r#"{{"name":"{name}","arg":{{"as_tensor":{{"name":"{value}"}}}},"kind":1}}"#));
@@ -65,7 +65,7 @@ fn node(target: &str, tensors: &[(&str, &str)], further: &str, output: &str) -> 
     )
 }
 
-fn archive(model: &str, config: &str) -> Vec<u8> {
+pub(crate) fn archive(model: &str, config: &str) -> Vec<u8> {
     zip(&[
         ("m/archive_format", b"pt2"),
         ("m/byteorder", b"little"),
@@ -75,20 +75,20 @@ fn archive(model: &str, config: &str) -> Vec<u8> {
     ])
 }
 
-fn config(extra: &str, meta: &str) -> String {
+pub(crate) fn config(extra: &str, meta: &str) -> String {
     format!(
         r#"{{"config":{{"weight":{{"path_name":"weight_0","is_param":true,"use_pickle":false{extra},"tensor_meta":{meta}}}}}}}"#
     )
 }
 
-fn import(bytes: Vec<u8>) -> Result<(), Pt2Error> {
+pub(crate) fn import(bytes: Vec<u8>) -> Result<(), Pt2Error> {
     let program = Program::decode(bytes.into())?;
     let session = Session::new();
     import_program(&session, &program, "m.pt2", &ImportOptions::default()).map(|_| ())
 }
 
 #[track_caller]
-fn refused(bytes: Vec<u8>, code: &str) -> String {
+pub(crate) fn refused(bytes: Vec<u8>, code: &str) -> String {
     let error = import(bytes).unwrap_err();
     assert_eq!(error.code(), code, "{error}");
     format!("{error} {}", error.help().unwrap_or_default())
