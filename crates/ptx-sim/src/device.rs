@@ -13,6 +13,7 @@ use crate::memory::shared::SharedChecks;
 use crate::module::{Entry, Module};
 use crate::parse::ast::{Initialiser, Space};
 use crate::schedule::{self, Request};
+use crate::tensor_map::TensorMap;
 
 /// Most shared memory of a block, static and dynamic: 227 KiB.
 pub const SHARED_LIMIT: u32 = 227 << 10;
@@ -117,11 +118,19 @@ pub enum Argument {
     F64(f64),
     /// Bits of an f16 or bf16.
     F16Bits(u16),
+    /// A tensor map, for a parameter of 128 bytes aligned to 64 (`__grid_constant__` in CUDA).
+    TensorMap(Box<TensorMap>),
 }
 
 impl From<DevicePointer> for Argument {
     fn from(p: DevicePointer) -> Argument {
         Argument::Pointer(p.0)
+    }
+}
+
+impl From<TensorMap> for Argument {
+    fn from(map: TensorMap) -> Argument {
+        Argument::TensorMap(Box::new(map))
     }
 }
 
@@ -131,6 +140,7 @@ impl Argument {
         match self {
             Argument::Pointer(v) | Argument::U64(v) => v.to_le_bytes().to_vec(),
             Argument::Bytes(v) => v.clone(),
+            Argument::TensorMap(map) => map.bytes().to_vec(),
             Argument::I8(v) => v.to_le_bytes().to_vec(),
             Argument::U8(v) => v.to_le_bytes().to_vec(),
             Argument::I16(v) => v.to_le_bytes().to_vec(),
@@ -231,7 +241,8 @@ impl Device {
             dynamic_shared: cfg.dynamic_shared_bytes,
             check_global_races: cfg.checks.global_races,
             check_uninitialised_global: cfg.checks.uninitialised_global,
-            single_block: cfg.grid == [1; 3],
+            // Tensor maps that a kernel writes are known by who wrote them.
+            single_block: cfg.grid == [1; 3] && !entry.program.uses_tensor_maps,
             cache_lines: cfg.checks.cache_model,
             vectors: Vectors::detect(),
         };
@@ -324,6 +335,11 @@ fn check(entry: &Entry, cfg: &LaunchConfig, args: &[Argument]) -> Result<Vec<u8>
             "block {bx} × {by} × {bz}: each must be at least 1, at most 1024 × 1024 × 64 and 1024 threads"
         ));
     }
+    if let Some(cluster) = entry.cluster().filter(|c| *c != [1; 3]) {
+        return fail(format!(
+            "clusters of {cluster:?} blocks (.reqnctapercluster): the simulator runs clusters of one block"
+        ));
+    }
     if let Some(required) = entry.required_threads()
         && required != cfg.block
     {
@@ -344,6 +360,12 @@ fn check(entry: &Entry, cfg: &LaunchConfig, args: &[Argument]) -> Result<Vec<u8>
     let mut params = vec![0u8; entry.program.param_bytes as usize];
     for (i, (p, a)) in entry.parameters().iter().zip(args).enumerate() {
         let bytes = a.bytes();
+        if matches!(a, Argument::TensorMap(_)) && !p.align.is_multiple_of(64) {
+            return fail(format!(
+                "argument {i} is a tensor map, parameter `{}` is aligned to {} bytes, not 64",
+                p.name, p.align
+            ));
+        }
         if bytes.len() != p.size as usize {
             return fail(format!("argument {i} has {} bytes, parameter `{}` has {}", bytes.len(), p.name, p.size));
         }

@@ -37,6 +37,9 @@ pub enum Error {
     /// Memory of the device was used wrongly from the host, or there is not enough of it.
     #[error("device memory: {0}")]
     Memory(String),
+    /// A tensor map whose fields do not fit together.
+    #[error("tensor map: {0}")]
+    TensorMap(String),
     /// A kernel did something that the machine forbids or that is a race.
     #[error(transparent)]
     Fault(#[from] Box<Fault>),
@@ -55,6 +58,7 @@ impl Error {
             Error::UnknownEntry(_) => "E0803",
             Error::Launch { .. } => "E0804",
             Error::Memory(_) => "E0805",
+            Error::TensorMap(_) => "E0806",
             Error::Fault(fault) => fault.kind.code(),
         }
     }
@@ -70,6 +74,9 @@ impl Error {
             Error::UnknownEntry(_) => "name one of the module's .visible .entry functions".into(),
             Error::Launch { .. } => "make grid, block, shared memory and arguments fit the entry's declaration".into(),
             Error::Memory(_) => "allocate enough, stay inside the allocation, and do not use it after free".into(),
+            Error::TensorMap(_) => {
+                "give sizes, strides and box as the PTX ISA allows them for a tiled tensor map".into()
+            }
             Error::Fault(fault) => fault.kind.help().into(),
         })
     }

@@ -56,6 +56,10 @@ kinds! {
     AsyncCopyNotWaited = "async-copy-not-waited", "E0822", "wait with cp.async.wait_group or wait_all, then use a barrier before other threads read";
     /// Bytes that an asynchronous copy is still reading or writing are written.
     AsyncCopyOverwritten = "async-copy-overwritten", "E0823", "wait for the copy before writing to the bytes it fills";
+    /// Bytes that `wgmma` or a bulk copy is still reading are written.
+    AsyncReadOverwritten = "async-read-overwritten", "E0824", "wait with wgmma.wait_group or cp.async.bulk.wait_group.read, then use a barrier before other threads write";
+    /// The asynchronous proxy reads or overwrites shared bytes that other instructions wrote, with no proxy fence between.
+    ProxyFenceMissing = "proxy-fence-missing", "E0825", "execute fence.proxy.async after the writes, then a barrier, before wgmma or bulk copies touch the bytes";
     /// An aligned barrier is executed by a part of a warp, or with thread counts that disagree.
     BarrierDivergence = "barrier-divergence", "E0830", "let all threads of the warp execute the same barrier with the same thread count";
     /// Threads wait for something that can no longer happen.
@@ -70,6 +74,24 @@ kinds! {
     InvalidOperand = "invalid-operand", "E0835", "give the instruction a value in its range";
     /// An address that belongs to no state space.
     InvalidAddress = "invalid-address", "E0836", "use an address of the state space that the instruction names";
+    /// Shared bytes that hold no mbarrier are used as one.
+    MbarrierUninitialised = "mbarrier-uninitialised", "E0840", "execute mbarrier.init, then a barrier, before other threads use it";
+    /// An mbarrier is initialised twice, touched by other instructions, or waited for with a state of long ago.
+    MbarrierMisuse = "mbarrier-misuse", "E0841", "leave the eight bytes to mbarrier instructions, invalidate them before another use, and wait for the current phase or the one before";
+    /// More arrivals than are pending, or a count out of its range.
+    MbarrierCount = "mbarrier-count", "E0842", "let each thread arrive once a phase, and initialise the mbarrier with as many arrivals";
+    /// The bytes that copies brought and those that the phase expected differ.
+    MbarrierTransaction = "mbarrier-transaction", "E0843", "let mbarrier.arrive.expect_tx name the bytes of all copies of the phase";
+    /// `wgmma` uses registers that were accessed with no `wgmma.fence` since.
+    WgmmaFenceMissing = "wgmma-fence-missing", "E0845", "execute wgmma.fence after the last access to accumulators and fragments and before the first wgmma.mma_async";
+    /// Registers of a `wgmma` that is not waited for are accessed.
+    WgmmaNotWaited = "wgmma-not-waited", "E0846", "execute wgmma.commit_group and wgmma.wait_group before touching the registers";
+    /// The four warps of a warpgroup do not execute the same `wgmma`.
+    WarpgroupDivergence = "warpgroup-divergence", "E0847", "let all four warps execute the same wgmma with the same descriptors";
+    /// A tensor map that does not describe a tensor, or a copy that does not fit it.
+    TensorMapInvalid = "tensor-map-invalid", "E0850", "set every field of the tensor map, and copy with as many coordinates as it has dimensions";
+    /// A tensor map that the kernel wrote is used with no proxy fence since.
+    TensorMapFenceMissing = "tensor-map-fence-missing", "E0851", "execute fence.proxy.tensormap::generic.acquire on the tensor map after it was written and before it is used";
 }
 
 impl fmt::Display for FaultKind {

@@ -37,6 +37,10 @@
 //!   until waited for.
 //! - Two accesses to a byte of shared memory, one of them writing, that no barrier or warp barrier orders, are a fault, whether or not
 //!   this run shows it; so are those of two blocks to a byte of global memory.
+//! - What `wgmma` and bulk copies do asynchronously is found wanting whatever the schedule: registers touched before `wgmma.wait_group`, a
+//!   missing `wgmma.fence`, `fence.proxy.async` or fence of a tensor map, bytes read before the mbarrier that tracks their copy was waited
+//!   for or overwritten while they are read, byte counts of an mbarrier that do not agree with its copies. Waits that nothing ends are a
+//!   fault, not an endless loop.
 //! - Every schedule drawn from a seed is one that a GPU might choose; endless loops end in a fault.
 //! - Arithmetic is the hardware's bit for bit, but for the approximate functions and the order in which tensor cores add, both with
 //!   a declared error.
@@ -45,7 +49,11 @@
 //!
 //! - Lanes of a warp meet again at the immediate post-dominator of a branch; `bar.warp.sync` and the like between lanes that sit at
 //!   different instructions is refused as `warp-sync-mask`.
-//! - Global races between threads of one block are not looked for.
+//! - Global races between threads of one block are not looked for, those of bulk copies included.
+//! - Clusters have one block; more are refused at the launch. Tensor copies are tiled ones; `im2col`, interleaving, reductions and copies
+//!   between blocks are refused when the module is parsed.
+//! - Arrivals at mbarriers and waits count for the whole warp, not for the lane that executes them. That an mbarrier is initialised needs
+//!   order, not a proxy fence; a bulk copy may overwrite what other instructions read with order alone.
 //! - No timing.
 
 // Loops over lanes index several arrays at once; comparisons of floats must not be rewritten (not-a-number); shifts after products
@@ -68,6 +76,7 @@ mod memory;
 mod module;
 mod parse;
 mod schedule;
+mod tensor_map;
 
 pub use counters::{Counters, LineCounters};
 pub use device::{Argument, Checks, DEFAULT_MEMORY, Device, DevicePointer, LaunchConfig, SHARED_LIMIT};
@@ -75,3 +84,4 @@ pub use error::Error;
 pub use execute::approximate::{DECLARED, DeclaredError};
 pub use fault::{Fault, FaultKind};
 pub use module::{Entry, Module, Parameter};
+pub use tensor_map::{TENSOR_MAP_BYTES, TensorElement, TensorFill, TensorMap, TensorMapConfig, TensorSwizzle};

@@ -19,6 +19,7 @@ pub struct Entry {
     parameters: Vec<Parameter>,
     required_threads: Option<[u32; 3]>,
     pub(crate) maximum_threads: Option<[u32; 3]>,
+    cluster: Option<[u32; 3]>,
     pub(crate) program: Program,
 }
 
@@ -63,6 +64,7 @@ impl Module {
                 parameters,
                 required_threads: function.required_threads,
                 maximum_threads: function.maximum_threads,
+                cluster: function.cluster,
                 program,
             });
         }
@@ -103,9 +105,17 @@ impl Entry {
     pub fn static_shared_bytes(&self) -> u32 {
         self.program.static_shared
     }
+    /// Whether dynamic shared memory is declared and used: a launch may give it more than zero bytes.
+    pub fn uses_dynamic_shared(&self) -> bool {
+        self.program.dynamic_shared
+    }
     /// The block size of `.reqntid`.
     pub fn required_threads(&self) -> Option<[u32; 3]> {
         self.required_threads
+    }
+    /// Blocks of a cluster as `.reqnctapercluster` says; a launch with more than one is refused.
+    pub fn cluster(&self) -> Option<[u32; 3]> {
+        self.cluster
     }
     /// Bytes of local memory of a thread.
     pub fn local_bytes(&self) -> u32 {

@@ -1,6 +1,6 @@
 //! Kernels made by other compilers give what plain formulas give.
 
-use tenon_ptx_sim::{Argument, Counters, LaunchConfig};
+use tenon_ptx_sim::{Argument, Counters, Error, LaunchConfig};
 
 use crate::support::{Bench, Numbers, distance, f32_bytes, half_bytes, half_to_f32, halves, outside, to_f32};
 
@@ -33,9 +33,15 @@ fn softmax() {
 
 #[test]
 fn add_layernorm() {
-    let Some(source) = outside("add_layernorm_f32_1024.sm80.ptx") else { return };
+    for name in ["add_layernorm_f32_1024.sm80.ptx", "add_layernorm_f32_1024.sm90.ptx"] {
+        let Some(source) = outside(name) else { return };
+        normalise(&source);
+    }
+}
+
+fn normalise(source: &str) {
     for (rows, n) in [(4usize, 1024usize), (3, 512), (2, 48)] {
-        let mut b = Bench::new(&source);
+        let mut b = Bench::new(source);
         let mut numbers = Numbers::new(n as u64);
         let (x, res) = (numbers.units(rows * n), numbers.units(rows * n));
         let (w, bias) = (numbers.units(n), numbers.units(n));
@@ -78,6 +84,8 @@ struct Matmul<'a> {
     n: usize,
     k: usize,
     seed: u64,
+    threads: u32,
+    shared: u32,
 }
 
 impl Matmul<'_> {
@@ -97,26 +105,32 @@ impl Matmul<'_> {
             [pa.into(), pw.into(), c.into(), pb.into(), int(m), int(n), int(k), int(k), int(n), int(n), NULL, NULL];
         let grid = [(m.div_ceil(self.tile) * n.div_ceil(self.tile)) as u32, 1, 1];
         let entry = b.module.entries().next().unwrap().name().to_owned();
-        let counters = b.launch(&entry, &config(grid, 32768, self.seed), &args).unwrap();
+        let config = LaunchConfig { block: [self.threads, 1, 1], ..config(grid, self.shared, self.seed) };
+        let counters = b.launch(&entry, &config, &args).unwrap();
         let raw = b.read(c, m * n * size);
         let got = if self.half { half_to_f32(&raw) } else { to_f32(&raw) };
-        let mut exact = vec![0f64; m * n];
-        for i in 0..m {
-            for p in 0..k {
-                for j in 0..n {
-                    exact[i * n + j] += f64::from(a[i * k + p]) * f64::from(w[p * n + j]);
-                }
+        (got, multiply(&a, &w, [m, n, k]), bias, counters)
+    }
+}
+
+fn multiply(a: &[f32], w: &[f32], [m, n, k]: [usize; 3]) -> Vec<f64> {
+    let mut exact = vec![0f64; m * n];
+    for i in 0..m {
+        for p in 0..k {
+            for j in 0..n {
+                exact[i * n + j] += f64::from(a[i * k + p]) * f64::from(w[p * n + j]);
             }
         }
-        (got, exact, bias, counters)
     }
+    exact
 }
 
 #[test]
 fn matmul_f32() {
     let Some(source) = outside("matmul_f32_ieee_64x64x32.sm80.ptx") else { return };
     for (m, n, k) in [(64, 64, 64), (80, 144, 96), (16, 16, 32)] {
-        let (got, exact, _, _) = Matmul { source: &source, tile: 64, half: false, m, n, k, seed: 1 }.run();
+        let (got, exact, _, _) =
+            Matmul { threads: 128, shared: 32768, source: &source, tile: 64, half: false, m, n, k, seed: 1 }.run();
         assert!(distance(&got, &exact) < 1e-5);
     }
 }
@@ -125,18 +139,60 @@ fn matmul_f32() {
 fn matmul_f16() {
     let Some(source) = outside("matmul_f16_128x128x32.sm80.ptx") else { return };
     for (m, n, k) in [(128, 128, 128), (144, 208, 96), (16, 32, 32)] {
-        let (got, exact, _, counters) = Matmul { source: &source, tile: 128, half: true, m, n, k, seed: 5 }.run();
+        let (got, exact, _, counters) =
+            Matmul { threads: 128, shared: 32768, source: &source, tile: 128, half: true, m, n, k, seed: 5 }.run();
         assert!(distance(&got, &exact) < 1e-3);
         let tiles = (m as u64).div_ceil(128) * (n as u64).div_ceil(128);
         assert_eq!(counters.mma_macs, tiles * 128 * 128 * (k as u64).div_ceil(32) * 32);
     }
 }
 
+/// By `wgmma` on tiles that `cp.async` brings; the kernel takes whole tiles of K.
+#[test]
+fn matmul_f16_warpgroups() {
+    let Some(source) = outside("matmul_f16_128x128x64.sm90.ptx") else { return };
+    for (m, n, k, seed) in [(128, 128, 128, 1), (144, 208, 192, 2), (16, 32, 64, 3), (256, 128, 320, 4)] {
+        let matmul = Matmul { threads: 256, shared: 98304, source: &source, tile: 128, half: true, m, n, k, seed };
+        let (got, exact, _, counters) = matmul.run();
+        assert!(distance(&got, &exact) < 1e-3, "{m} {n} {k}: {}", distance(&got, &exact));
+        let tiles = (m as u64).div_ceil(128) * (n as u64).div_ceil(128);
+        assert_eq!(counters.mma_macs, tiles * 128 * 128 * (k as u64).div_ceil(64) * 64);
+    }
+}
+
+/// By tensor maps that the kernel makes, bulk tensor copies and `wgmma`.
+#[test]
+fn matmul_f16_tensor_copies() {
+    let Some(source) = outside("matmul_tma_128x128x64.sm90.ptx") else { return };
+    for (m, n, k, seed) in
+        [(128, 128, 64, 1), (144, 208, 96, 2), (16, 32, 32, 3), (128, 256, 320, 4), (128, 128, 64, 0)]
+    {
+        let (got, exact) = tensor_copies(&source, [m, n, k], seed).unwrap();
+        assert!(distance(&got, &exact) < 1e-3, "{m} {n} {k}: {}", distance(&got, &exact));
+    }
+}
+
+/// Runs the kernel that makes its tensor maps in scratch memory; returns its product and the exact one.
+pub fn tensor_copies(source: &str, [m, n, k]: [usize; 3], seed: u64) -> Result<(Vec<f32>, Vec<f64>), Error> {
+    let mut b = Bench::new(source);
+    let mut numbers = Numbers::new(k as u64);
+    let (a, w) = (halves(&numbers.units(m * k)), halves(&numbers.units(k * n)));
+    let [pa, pw] = [&a, &w].map(|v| b.buffer(&half_bytes(v)));
+    let c = b.empty(m * n * 2);
+    let blocks = m.div_ceil(128) * n.div_ceil(128);
+    let scratch = b.empty(blocks * 384);
+    let int = |v: usize| Argument::I32(v as i32);
+    let args = [pa.into(), pw.into(), c.into(), int(m), int(n), int(k), scratch.into(), NULL];
+    b.launch("matmul_tma", &config([blocks as u32, 1, 1], 98328, seed), &args)?;
+    Ok((half_to_f32(&b.read(c, m * n * 2)), multiply(&a, &w, [m, n, k])))
+}
+
 #[test]
 fn matmul_f16_bias_gelu() {
     let Some(source) = outside("matmul_f16_bias_gelu_128x128x32.sm80.ptx") else { return };
     let (m, n, k) = (144, 144, 64);
-    let (got, exact, bias, _) = Matmul { source: &source, tile: 128, half: true, m, n, k, seed: 5 }.run();
+    let (got, exact, bias, _) =
+        Matmul { threads: 128, shared: 32768, source: &source, tile: 128, half: true, m, n, k, seed: 5 }.run();
     let expected: Vec<f64> = exact
         .iter()
         .enumerate()
@@ -171,9 +227,17 @@ fn erf(x: f64) -> f64 {
 
 #[test]
 fn attention() {
-    let Some(source) = outside("flash_fwd_128x64_d64.sm80.ptx") else { return };
-    let (t, heads, d) = (192usize, 2usize, 64usize);
-    let mut b = Bench::new(&source);
+    for (name, shared) in [("flash_fwd_128x64_d64.sm80.ptx", 49152), ("flash_fwd_128x64_d64.sm90.ptx", 65536)] {
+        let Some(source) = outside(name) else { return };
+        for (t, seed) in [(192, 9), (128, 1), (64, 2)] {
+            attend(&source, shared, t, seed);
+        }
+    }
+}
+
+fn attend(source: &str, shared: u32, t: usize, seed: u64) {
+    let (heads, d) = (2usize, 64usize);
+    let mut b = Bench::new(source);
     let mut numbers = Numbers::new(11);
     let size = heads * t * d;
     let [q, k, v] = [0; 3].map(|_| halves(&numbers.units(size).iter().map(|x| x * 2.0).collect::<Vec<_>>()));
@@ -192,7 +256,7 @@ fn attention() {
         NULL,
     ];
     let entry = b.module.entries().next().unwrap().name().to_owned();
-    b.launch(&entry, &config([t.div_ceil(128) as u32, heads as u32, 1], 49152, 9), &args).unwrap();
+    b.launch(&entry, &config([t.div_ceil(128) as u32, heads as u32, 1], shared, seed), &args).unwrap();
     let got = half_to_f32(&b.read(out, size * 2));
     let at = |x: &[f32], h: usize, i: usize, e: usize| f64::from(x[(h * t + i) * d + e]);
     let mut expected = vec![0f64; size];

@@ -205,7 +205,12 @@ fn every_kind_of_fault_is_found() {
             assert!(f.to_string().starts_with(kind.name()));
         }
     }
-    let used: Vec<FaultKind> = cases.iter().map(|c| c.0).chain([FaultKind::UseAfterFree]).collect();
+    let used: Vec<FaultKind> = cases
+        .iter()
+        .map(|c| c.0)
+        .chain([FaultKind::UseAfterFree])
+        .chain(crate::hopper::KINDS.iter().copied())
+        .collect();
     for kind in FaultKind::ALL {
         assert!(used.contains(kind), "{kind} has no test");
     }
@@ -296,7 +301,7 @@ fn launches_that_do_not_fit_are_refused() {
 #[test]
 fn every_code_has_its_page() {
     let folder = crate::support::repository().join("docs/errors");
-    let codes = ["E0801", "E0802", "E0803", "E0804", "E0805"].into_iter();
+    let codes = ["E0801", "E0802", "E0803", "E0804", "E0805", "E0806"].into_iter();
     for code in codes.chain(FaultKind::ALL.iter().map(|k| k.code())) {
         let text = std::fs::read_to_string(folder.join(format!("{code}.md"))).unwrap();
         assert!(text.starts_with(&format!("# {code}: ")), "{code}");

@@ -167,7 +167,7 @@ fn what_is_not_known_is_named_with_its_line() {
             "mma.sync.aligned.m16n8k16.col.row.f32.f16.f16.f32 {%r1,%r1,%r1,%r1},{%r1,%r1,%r1,%r1},{%r1,%r1},{%r1,%r1,%r1,%r1};",
             "row.col",
         ),
-        ("wgmma.fence.sync.aligned;", "unknown instruction"),
+        ("tcgen05.fence::before_thread_sync;", "unknown instruction"),
         ("call (%r1), printf, (%r2);", "printf"),
     ] {
         let Err(Error::Instruction { line, message, .. }) = Module::parse(&body(text)) else { panic!("{text}") };

@@ -6,7 +6,10 @@
 
 mod compilers;
 mod faults;
+mod hopper;
 mod hostile;
 mod instructions;
 mod matrices;
 mod support;
+mod tensor_copies;
+mod wgmma;

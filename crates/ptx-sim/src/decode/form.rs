@@ -81,6 +81,18 @@ impl<'a, 'm> Form<'a, 'm> {
             }
         }
     }
+    /// Takes a shape `PREFIX` N `k` K; returns N and K.
+    pub(crate) fn take_shape(&mut self, prefix: &str) -> Option<(usize, usize)> {
+        for i in 1..self.parts.len() {
+            if let Some((n, k)) = self.parts[i].strip_prefix(prefix).and_then(|rest| rest.split_once('k'))
+                && let (Ok(n), Ok(k)) = (n.parse(), k.parse())
+            {
+                self.taken |= 1 << i;
+                return Some((n, k));
+            }
+        }
+        None
+    }
     /// Takes two layouts, `row` or `col`, in order.
     pub(crate) fn layouts(&mut self) -> [&'m str; 2] {
         let mut out = [""; 2];
@@ -93,14 +105,6 @@ impl<'a, 'm> Form<'a, 'm> {
             }
         }
         out
-    }
-    /// Takes everything of a proxy fence.
-    pub(crate) fn skip_proxy(&mut self) -> bool {
-        let proxy = self.flag("proxy");
-        if proxy {
-            self.pick(&["alias", "async"]);
-        }
-        proxy
     }
     /// All modifiers must have been taken.
     pub(crate) fn done(&self) -> Result<(), Error> {
@@ -282,18 +286,30 @@ impl<'a, 'm> Form<'a, 'm> {
         if !rest.is_empty() {
             return self.error("expected an address of one part");
         }
-        match &**base {
+        self.base_address(base, *offset)
+    }
+    /// Address of a tensor map and the coordinates after it.
+    pub(crate) fn tensor_address(&mut self, i: usize) -> Result<(Address, Vec<Slot>), Error> {
+        let Operand::Address(base, offset, rest) = self.operand(i)? else { return self.error("expected an address") };
+        let [Operand::Vector(coordinates)] = &rest[..] else {
+            return self.error("expected a tensor map and its coordinates");
+        };
+        let slots = coordinates.iter().map(|c| self.source(c, Type::S32, false)).collect::<Result<_, _>>()?;
+        Ok((self.base_address(base, *offset)?, slots))
+    }
+    fn base_address(&mut self, base: &'m Operand, offset: i64) -> Result<Address, Error> {
+        match base {
             Operand::Name(name) => match self.d.lookup(name) {
-                Some(Symbol::R32(slot, 32)) => Ok(Address { slot, wide: false, offset: *offset }),
-                Some(Symbol::R64(slot)) => Ok(Address { slot, wide: true, offset: *offset }),
+                Some(Symbol::R32(slot, 32)) => Ok(Address { slot, wide: false, offset }),
+                Some(Symbol::R64(slot)) => Ok(Address { slot, wide: true, offset }),
                 Some(Symbol::R32(..) | Symbol::Predicate(_)) => self.error(format!("`{name}` holds no address")),
                 Some(symbol) => {
-                    Ok(Address { slot: self.symbol_address(name, symbol, *offset, true)?, wide: true, offset: 0 })
+                    Ok(Address { slot: self.symbol_address(name, symbol, offset, true)?, wide: true, offset: 0 })
                 }
                 None => self.error(format!("`{name}` is not declared")),
             },
             Operand::Integer(v) => {
-                Ok(Address { slot: self.d.constant64(v.wrapping_add(*offset as u64)), wide: true, offset: 0 })
+                Ok(Address { slot: self.d.constant64(v.wrapping_add(offset as u64)), wide: true, offset: 0 })
             }
             _ => self.error("expected an address"),
         }

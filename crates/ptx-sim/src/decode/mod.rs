@@ -98,6 +98,9 @@ pub(crate) struct Program {
     pub undefined_predicates: Vec<Slot>,
     pub local_bytes: u32,
     pub static_shared: u32,
+    /// Dynamic shared memory is declared and mentioned.
+    pub dynamic_shared: bool,
+    pub uses_tensor_maps: bool,
     pub param_bytes: u32,
     pub parameters: Vec<ParameterPlace>,
 }
@@ -137,10 +140,19 @@ pub(crate) struct Decoder<'m> {
     current: u32,
     guard: (u32, bool),
     carry: Option<Slot>,
+    /// The entry has `wgmma`: registers of each instruction are noted.
+    warpgroups: bool,
+    touched: Vec<Slot>,
+    touches: Vec<(usize, Vec<Slot>)>,
 }
 
 fn align_up(at: u64, align: u64) -> u64 {
     at.next_multiple_of(align.max(1))
+}
+
+fn mentions_wgmma(module: &ast::Module) -> bool {
+    let wgmma = |s: &ast::Statement| matches!(s, ast::Statement::Instruction(i) if i.opcode.starts_with("wgmma."));
+    module.functions.iter().any(|f| f.body.iter().flatten().any(wgmma))
 }
 
 /// Index of module-scope global and constant data is the index in `module.variables`; shared ones are laid out per entry.
@@ -164,6 +176,9 @@ pub(crate) fn entry(module: &ast::Module, index: usize) -> Result<Program, Error
         current: 0,
         guard: (NONE, false),
         carry: None,
+        warpgroups: mentions_wgmma(module),
+        touched: Vec::new(),
+        touches: Vec::new(),
     };
     d.lay_out_shared(index)?;
     let mut scope = Scope::default();
@@ -337,9 +352,13 @@ impl<'m> Decoder<'m> {
                 }
             }
             _ => {
+                self.touched.clear();
                 let mut form = Form::new(self, ins);
                 let op = execute::decode(&mut form)?;
                 form.done()?;
+                if !self.touched.is_empty() {
+                    self.touches.push((self.program.code.len(), std::mem::take(&mut self.touched)));
+                }
                 self.emit(op)
             }
         }
@@ -352,6 +371,7 @@ impl<'m> Decoder<'m> {
             }
         }
         flow::set_meeting_points(&mut self.program.code);
+        execute::wgmma_registers::watch(&mut self.program.code, std::mem::take(&mut self.touches));
         let p = &mut self.program;
         let fixed: HashSet<Slot> = p.constants32.iter().map(|c| c.0).chain(p.specials.iter().map(|s| s.0)).collect();
         p.undefined32 = (0..p.slots32).filter(|s| !fixed.contains(s)).collect();

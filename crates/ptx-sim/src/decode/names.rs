@@ -132,6 +132,21 @@ impl<'m> Decoder<'m> {
 
     /// What a name stands for; registers get their slot when first named.
     pub(crate) fn lookup(&mut self, name: &'m str) -> Option<Symbol> {
+        let symbol = self.find(name);
+        if self.warpgroups
+            && let Some(Symbol::R32(slot, _)) = symbol
+        {
+            self.touched.push(slot);
+        }
+        symbol
+    }
+
+    /// The program uses tensor maps.
+    pub(crate) fn uses_tensor_maps(&mut self) {
+        self.program.uses_tensor_maps = true;
+    }
+
+    fn find(&mut self, name: &'m str) -> Option<Symbol> {
         for i in (0..self.scopes.len()).rev() {
             if let Some(&symbol) = self.scopes[i].symbols.get(name) {
                 return Some(symbol);

@@ -49,6 +49,7 @@ impl Decoder<'_> {
         let align = dynamic.clone().map(|v| v.align).max().unwrap_or(1);
         let base = align_up(at, align);
         for v in dynamic {
+            self.program.dynamic_shared |= mentioned.contains(v.name.as_str());
             self.module_shared.insert(&v.name, base as u32);
         }
         self.program.static_shared = base as u32;

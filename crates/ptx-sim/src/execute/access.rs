@@ -88,6 +88,30 @@ pub(crate) fn shared_offsets(
     Ok(out)
 }
 
+/// Offsets in shared memory of an instruction that names `.shared` or gives generic addresses, checked for bounds and alignment.
+pub(crate) fn shared_addresses(
+    m: &Machine<'_>,
+    space: Space,
+    address: &Address,
+    bytes: u32,
+    align: u32,
+    mask: u32,
+) -> Result<Lanes<u32>, Box<Trap>> {
+    let mut addresses = address.lanes(m);
+    if space == Space::Generic {
+        for i in lanes_of(mask) {
+            addresses[i] = match resolve(addresses[i]) {
+                Some((Space::Shared, at)) => at,
+                _ => {
+                    let detail = format!("generic address {:#x} is not in shared memory", addresses[i]);
+                    return Err(Trap::new(FaultKind::InvalidAddress, i as u32, detail));
+                }
+            };
+        }
+    }
+    shared_offsets(m, &addresses, bytes, align, mask)
+}
+
 /// A space, the lanes whose addresses lead there, and their offsets in it.
 type Group = (Space, u32, Lanes<u64>);
 

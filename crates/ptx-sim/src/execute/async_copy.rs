@@ -170,11 +170,8 @@ fn wait(m: &mut Machine<'_>, mask: u32, keep: Option<u32>) {
     m.warp.copies.retain(|c| c.mask != 0);
 }
 
-/// `cp.async…` with the opcode's first part taken.
+/// `cp.async…`, with the opcode taken up to there.
 pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
-    if !form.flag("async") {
-        return form.error("unknown instruction");
-    }
     if form.flag("commit_group") {
         form.need_count(0)?;
         return Ok(Op::Commit);

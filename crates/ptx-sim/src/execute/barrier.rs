@@ -1,9 +1,9 @@
-//! Block barriers (PTX ISA 9.7.13): `bar`, `barrier`, `bar.warp.sync`, and fences.
+//! Block and cluster barriers (PTX ISA 9.7.13): `bar`, `barrier`, `barrier.cluster`, `bar.warp.sync`, and fences. A cluster is one block.
 //!
 //! The scheduler keeps the barriers; here is what an instruction asks of them.
 
 use super::lanes::Slot;
-use super::warp_ops;
+use super::{proxy_fence, warp_ops};
 use crate::decode::form::Form;
 use crate::decode::types::Type;
 use crate::error::Error;
@@ -25,6 +25,9 @@ pub(crate) enum Kind {
         d: Slot,
         p: (Slot, bool),
     },
+    /// The two halves of the cluster's barrier.
+    ClusterArrive,
+    ClusterWait,
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +43,7 @@ pub(crate) struct Barrier {
 pub(crate) enum Op {
     Block(Barrier),
     Warp(warp_ops::Op),
+    Proxy(proxy_fence::Op),
     /// A fence; of a scope wider than the block or not.
     Fence {
         device: bool,
@@ -54,7 +58,13 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
             Ok(Op::Fence { device: scope != "cta" })
         }
         "fence" => {
-            if form.skip_proxy() {
+            if form.flag("proxy") {
+                return Ok(Op::Proxy(proxy_fence::decode(form)?));
+            }
+            if form.flag("mbarrier_init") {
+                // That an mbarrier is there is ordered like a write.
+                form.need(&["release"])?;
+                form.need(&["cluster"])?;
                 form.need_count(0)?;
                 return Ok(Op::Fence { device: false });
             }
@@ -68,6 +78,17 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
                 form.need(&["sync"])?;
                 form.need_count(1)?;
                 return Ok(Op::Warp(warp_ops::Op::Sync { members: form.src(0, Type::B32)? }));
+            }
+            if name == "barrier" && form.flag("cluster") {
+                let kind = match form.need(&["arrive", "wait"])? {
+                    "arrive" => Kind::ClusterArrive,
+                    _ => Kind::ClusterWait,
+                };
+                form.pick(&["release", "relaxed", "acquire"]);
+                let aligned = form.flag("aligned");
+                form.need_count(0)?;
+                let number = form.d.constant32(0);
+                return Ok(Op::Block(Barrier { kind, aligned, number, threads: None }));
             }
             let aligned = form.flag("aligned") || name == "bar";
             form.flag("cta");

@@ -1,6 +1,8 @@
 //! What an instruction sees: its warp, its block's shared memory, the launch, and the tally of its worker.
 
+use super::bulk_copy::BulkReads;
 use super::lanes::{Lanes, Registers, Vectors};
+use super::wgmma_registers::RegisterState;
 use crate::decode::Program;
 use crate::fault::Trap;
 use crate::memory::global::{Accessor, GlobalMemory};
@@ -43,6 +45,9 @@ pub(crate) struct Warp {
     pub copies: Vec<Copy>,
     /// Groups committed by each lane.
     pub committed: Lanes<u32>,
+    /// Bulk copies out of shared memory.
+    pub bulk: BulkReads,
+    pub wgmma: RegisterState,
 }
 
 /// Counts of one instruction.
@@ -138,6 +143,18 @@ impl Machine<'_> {
                 let base = (first >> 7) as i64;
                 self.tally.lines.extend(p.lines.iter().map(|&l| (base + i64::from(l)) as u64));
             }
+        }
+    }
+
+    /// Counts a piece of a bulk copy: the sectors and lines of global memory that it touches.
+    pub(crate) fn count_bulk(&mut self, address: u64, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let last = address + bytes - 1;
+        self.tally.instructions[self.pc].sectors += (last >> 5) - (address >> 5) + 1;
+        if self.launch.cache_lines && self.tally.lines.len() < LINE_LIMIT {
+            self.tally.lines.extend(address >> 7..=last >> 7);
         }
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Op {
 const K_LIMIT: usize = 64;
 
 #[inline(always)]
-fn element(t: Type, word: u32, e: usize) -> f64 {
+pub(super) fn element(t: Type, word: u32, e: usize) -> f64 {
     match t {
         Type::F16 => f64::from(half_to_f32(word >> (16 * e) & 0xffff)),
         Type::Bf16 => f64::from(bfloat_to_f32(word >> (16 * e) & 0xffff)),

@@ -8,6 +8,9 @@ pub(crate) mod approximate;
 pub(crate) mod async_copy;
 pub(crate) mod atomic;
 pub(crate) mod barrier;
+pub(crate) mod bulk_copy;
+mod bulk_memory;
+pub(crate) mod cluster;
 pub(crate) mod compare;
 pub(crate) mod control;
 pub(crate) mod convert;
@@ -19,12 +22,18 @@ pub(crate) mod load;
 pub(crate) mod logic;
 pub(crate) mod machine;
 pub(crate) mod matrix_load;
+pub(crate) mod mbarrier;
 pub(crate) mod mixed;
 pub(crate) mod mma;
 pub(crate) mod moves;
 pub(crate) mod numbers;
+pub(crate) mod proxy_fence;
 pub(crate) mod store;
+pub(crate) mod tensor_map;
 pub(crate) mod warp_ops;
+pub(crate) mod wgmma;
+mod wgmma_matrix;
+pub(crate) mod wgmma_registers;
 
 use crate::decode::form::Form;
 use crate::decode::types::Type;
@@ -43,7 +52,9 @@ pub(crate) struct Instruction {
 pub(crate) enum Operation {
     Control(control::Control),
     Barrier(Box<barrier::Barrier>),
-    Fence { device: bool },
+    Fence {
+        device: bool,
+    },
     Move(moves::Op),
     Integer(integer::Op),
     Logic(logic::Op),
@@ -60,6 +71,14 @@ pub(crate) enum Operation {
     Warp(Box<warp_ops::Op>),
     MatrixLoad(Box<matrix_load::Op>),
     Mma(Box<mma::Op>),
+    Mbarrier(Box<mbarrier::Op>),
+    BulkCopy(Box<bulk_copy::Op>),
+    TensorMap(Box<tensor_map::Op>),
+    ProxyFence(Box<proxy_fence::Op>),
+    Cluster(cluster::Op),
+    Wgmma(Box<wgmma::Op>),
+    /// An instruction that touches registers of `wgmma`.
+    Watched(Box<wgmma_registers::Watched>),
 }
 
 impl Operation {
@@ -91,6 +110,13 @@ impl Operation {
             Operation::Warp(op) => return op.execute(m, mask),
             Operation::MatrixLoad(op) => return op.execute(m, mask),
             Operation::Mma(op) => return op.execute(m, mask),
+            Operation::Mbarrier(op) => return op.execute(m, mask),
+            Operation::BulkCopy(op) => return op.execute(m, mask),
+            Operation::TensorMap(op) => return op.execute(m, mask),
+            Operation::ProxyFence(op) => return op.execute(m, mask),
+            Operation::Cluster(op) => return op.execute(m, mask),
+            Operation::Wgmma(op) => return op.execute(m, mask),
+            Operation::Watched(op) => return op.execute(m, mask),
         }
         Ok(())
     }
@@ -103,7 +129,8 @@ impl Operation {
             Operation::Load(op) => op.is_global(),
             Operation::Store(op) => op.is_global(),
             Operation::Atomic(op) => op.is_global(),
-            Operation::AsyncCopy(_) => true,
+            Operation::AsyncCopy(_) | Operation::BulkCopy(_) => true,
+            Operation::Watched(op) => op.op.touches_global(),
             _ => false,
         }
     }
@@ -112,6 +139,7 @@ impl Operation {
         match self {
             Operation::Load(_) | Operation::Store(_) | Operation::Atomic(_) => !self.touches_global(),
             Operation::AsyncCopy(_) | Operation::MatrixLoad(_) => true,
+            Operation::Watched(op) => op.op.touches_shared(),
             _ => false,
         }
     }
@@ -147,7 +175,25 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Operation, Error> {
         "ld" | "ldu" => Operation::Load(Box::new(load::decode(form)?)),
         "st" => Operation::Store(Box::new(store::decode(form)?)),
         "atom" | "red" => Operation::Atomic(Box::new(atomic::decode(form)?)),
-        "cp" => Operation::AsyncCopy(Box::new(async_copy::decode(form)?)),
+        "cp" => {
+            if !form.flag("async") {
+                return form.error("unknown instruction");
+            }
+            match form.pick(&["bulk", "mbarrier"]) {
+                Some("bulk") => Operation::BulkCopy(Box::new(bulk_copy::decode(form)?)),
+                Some(_) => Operation::Mbarrier(Box::new(mbarrier::decode_copies(form)?)),
+                None => Operation::AsyncCopy(Box::new(async_copy::decode(form)?)),
+            }
+        }
+        "mbarrier" => match mbarrier::decode(form)? {
+            mbarrier::Decoded::Op(op) => Operation::Mbarrier(Box::new(op)),
+            mbarrier::Decoded::PendingCount { d, state } => {
+                Operation::Move(moves::Op::Unpack { a: state, wide: true, bits: 32, to: vec![d] })
+            }
+        },
+        "tensormap" => Operation::TensorMap(Box::new(tensor_map::decode(form)?)),
+        "mapa" | "getctarank" => Operation::Cluster(cluster::decode(form)?),
+        "wgmma" => Operation::Wgmma(Box::new(wgmma::decode(form)?)),
         "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
             Operation::Warp(Box::new(warp_ops::decode(form)?))
         }
@@ -157,6 +203,7 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Operation, Error> {
             barrier::Op::Block(b) => Operation::Barrier(Box::new(b)),
             barrier::Op::Warp(op) => Operation::Warp(Box::new(op)),
             barrier::Op::Fence { device } => Operation::Fence { device },
+            barrier::Op::Proxy(op) => Operation::ProxyFence(Box::new(op)),
         },
         "trap" | "brkpt" => {
             form.need_count(0)?;

@@ -203,7 +203,10 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
             form.flag("aligned");
             form.ty()?;
             form.need_count(1)?;
-            form.constant(0)?;
+            let count = form.constant(0)?;
+            if !(24..=256).contains(&count) || count % 8 != 0 {
+                return form.error("a number of registers is a multiple of 8, from 24 to 256");
+            }
             Ok(Op::Nothing)
         }
         "discard" | "applypriority" => form.error("cache control of this kind is not supported"),

@@ -471,6 +471,12 @@ impl Allocation {
         }
     }
 
+    /// Whether some of the words were written during this launch, as far as that is recorded.
+    pub(crate) fn written_in_launch(&self, first: usize, count: usize) -> bool {
+        let words = self.writers.get().and_then(|w| w.get(first..first + count));
+        words.is_some_and(|w| w.iter().any(|v| v.load(Relaxed) != 0))
+    }
+
     /// Whether all of the words were ever written.
     #[inline(always)]
     pub(crate) fn is_written(&self, first: usize, count: usize) -> bool {

@@ -58,6 +58,8 @@ pub(crate) struct Function {
     pub results: Vec<Variable>,
     pub required_threads: Option<[u32; 3]>,
     pub maximum_threads: Option<[u32; 3]>,
+    /// Blocks of a cluster.
+    pub cluster: Option<[u32; 3]>,
     /// `None` for a declaration.
     pub body: Option<Vec<Statement>>,
 }

@@ -26,18 +26,19 @@ impl Parser<'_> {
             results,
             required_threads: None,
             maximum_threads: None,
+            cluster: None,
             body: None,
         };
         loop {
             match self.peek() {
                 Kind::Word(".reqntid") => function.required_threads = Some(self.triple()?),
                 Kind::Word(".maxntid") => function.maximum_threads = Some(self.triple()?),
+                Kind::Word(".reqnctapercluster") => function.cluster = Some(self.triple()?),
                 Kind::Word(".pragma") => self.pragma()?,
                 Kind::Word(
                     ".minnctapersm"
                     | ".maxnctapersm"
                     | ".maxnreg"
-                    | ".reqnctapercluster"
                     | ".maxclusterrank"
                     | ".abi_preserve"
                     | ".abi_preserve_control",

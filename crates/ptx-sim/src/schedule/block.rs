@@ -1,17 +1,29 @@
 //! A block: its warps, its barriers, and the loop that executes instructions.
 
 use super::Random;
+use super::barriers::{BARRIERS, BarrierState, Cluster};
+use super::waits::{Next, Suspended};
 use super::warp::{State, Thread};
 use crate::decode::{LaneMask, NONE, Special};
 use crate::execute::Operation;
-use crate::execute::barrier::{Barrier, Kind};
+use crate::execute::bulk_copy::BulkReads;
 use crate::execute::control::Control;
-use crate::execute::lanes::{Lanes32, Lanes64, Registers, lanes_of};
+use crate::execute::lanes::{Lanes32, Lanes64, Registers};
 use crate::execute::machine::{Launch, Machine, Tally, Warp};
+use crate::execute::wgmma_registers::RegisterState;
 use crate::fault::{FaultKind, Trap};
 use crate::memory::shared::{SharedChecks, SharedMemory};
 
-const BARRIERS: usize = 16;
+/// Faults that may be why bytes were read before they were written.
+const UNORDERED: [FaultKind; 7] = [
+    FaultKind::RaceShared,
+    FaultKind::AsyncCopyNotWaited,
+    FaultKind::AsyncCopyOverwritten,
+    FaultKind::AsyncReadOverwritten,
+    FaultKind::ProxyFenceMissing,
+    FaultKind::MbarrierUninitialised,
+    FaultKind::MbarrierTransaction,
+];
 
 /// A fault before it is described: the trap, where, and in which warp.
 pub(super) struct Stop {
@@ -26,18 +38,6 @@ pub(super) enum Outcome {
     Paused,
 }
 
-#[derive(Default)]
-struct BarrierState {
-    arrived: u32,
-    /// Explicit thread count of the phase; `None` before the first arrival.
-    expected: Option<Option<u32>>,
-    waiting: Vec<(usize, usize, u32, Kind)>,
-    released: Vec<u32>,
-    count: u32,
-    all: bool,
-    any: bool,
-}
-
 pub(super) struct Block {
     pub index: [u32; 3],
     pub number: u32,
@@ -45,9 +45,11 @@ pub(super) struct Block {
     pub order: u64,
     pub executed: u64,
     pub lines: Vec<u64>,
-    threads: Vec<Thread>,
-    shared: SharedMemory,
-    barriers: Vec<BarrierState>,
+    pub(super) threads: Vec<Thread>,
+    pub(super) shared: SharedMemory,
+    pub(super) barriers: Vec<BarrierState>,
+    pub(super) cluster: Cluster,
+    pub(super) suspended: Suspended,
     fence: u64,
     random: Random,
     /// A read of shared bytes that nothing had written: raised when the block ends without a race.
@@ -92,6 +94,8 @@ impl Block {
                         live: 0,
                         copies: Vec::new(),
                         committed: [0; 32],
+                        bulk: BulkReads::default(),
+                        wgmma: RegisterState::default(),
                     },
                     paths: Vec::new(),
                     current: 0,
@@ -106,7 +110,9 @@ impl Block {
             lines: Vec::new(),
             threads,
             shared: SharedMemory::new(checks),
-            barriers: (0..BARRIERS).map(|_| BarrierState::default()).collect(),
+            barriers: (0..=BARRIERS).map(|_| BarrierState::default()).collect(),
+            cluster: Cluster::default(),
+            suspended: Suspended::default(),
             fence: 0,
             random: Random::new(0, 0),
             unwritten: None,
@@ -127,6 +133,8 @@ impl Block {
         for b in &mut self.barriers {
             *b = BarrierState::default();
         }
+        self.cluster = Cluster::default();
+        self.suspended = Suspended::default();
         let total = launch.block.iter().product::<u32>();
         let warps = self.threads.len() as u32;
         for thread in &mut self.threads {
@@ -138,6 +146,8 @@ impl Block {
             }
             thread.warp.copies.clear();
             thread.warp.committed = [0; 32];
+            thread.warp.bulk.clear();
+            thread.warp.wgmma.clear();
             thread.warp.local.fill(0);
             let program = launch.program;
             // The other special registers are the same in every block: nothing writes their slots.
@@ -165,8 +175,7 @@ impl Block {
         std::mem::swap(&mut tally.lines, &mut self.lines);
         let result = self.run_until(launch, tally, end);
         std::mem::swap(&mut tally.lines, &mut self.lines);
-        let unordered = [FaultKind::RaceShared, FaultKind::AsyncCopyNotWaited, FaultKind::AsyncCopyOverwritten];
-        let race = matches!(&result, Err(stop) if unordered.contains(&stop.trap.kind));
+        let race = matches!(&result, Err(stop) if UNORDERED.contains(&stop.trap.kind));
         match (self.unwritten.take(), &result) {
             (Some(stop), Ok(Outcome::Finished) | Err(_)) if !race => return Err(stop),
             (stop, _) => self.unwritten = stop,
@@ -187,30 +196,15 @@ impl Block {
             });
             let Some((warp, path)) = ready else {
                 if self.threads.iter().all(Thread::is_done) {
-                    return Ok(Outcome::Finished);
+                    return self.check_end().map(|()| Outcome::Finished);
                 }
-                return Err(self.deadlock());
+                self.expire()?;
+                continue;
             };
             // A random slice: long enough to keep the warp's registers near, short enough that spinning warps give way.
             let slice = (64u64 << self.random.below(6)).min(end - self.executed);
             self.run_warp(launch, tally, warp, path, slice)?;
         }
-    }
-
-    fn deadlock(&self) -> Stop {
-        for (number, b) in self.barriers.iter().enumerate() {
-            if let Some(&(warp, path, lanes, _)) = b.waiting.first() {
-                let pc = self.threads[warp].paths[path].pc as usize;
-                let live: u32 = self.threads.iter().map(|t| t.warp.live.count_ones()).sum();
-                let expected = b.expected.flatten().unwrap_or(live);
-                let detail = format!(
-                    "barrier {number} has {} of {expected} threads; no thread of the block can go on ({live} have not exited)",
-                    b.arrived
-                );
-                return Stop { trap: Trap::new(FaultKind::Deadlock, lanes.trailing_zeros(), detail), pc, warp };
-            }
-        }
-        Stop { trap: Trap::new(FaultKind::Deadlock, 0, "no thread of the block can go on"), pc: 0, warp: 0 }
     }
 
     fn run_warp(
@@ -290,6 +284,7 @@ impl Block {
                         thread.paths[path].pc = pc + 1;
                         thread.exit(path, active);
                         self.shared.lanes_exited(warp, active);
+                        self.suspended.progress();
                         self.recheck_barriers();
                         if active == mask {
                             let thread = &mut self.threads[warp];
@@ -338,143 +333,71 @@ impl Block {
                         return Ok(());
                     }
                 }
+                op @ (Operation::Mbarrier(_) | Operation::BulkCopy(_)) => {
+                    if active == 0 {
+                        pc += 1;
+                        continue;
+                    }
+                    self.threads[warp].paths[path].pc = pc;
+                    self.before_wait(warp, path);
+                    self.step(launch, tally, op, (at, warp), active, self.executed + slice - left)?;
+                    let next = self.after_wait(warp, path, at)?;
+                    if next != Next::Again {
+                        pc += 1;
+                    }
+                    if next != Next::Go {
+                        let thread = &mut self.threads[warp];
+                        thread.paths[path].pc = pc;
+                        thread.current = (path + 1) % thread.paths.len();
+                        self.executed += slice - left;
+                        return Ok(());
+                    }
+                }
                 op => {
                     pc += 1;
                     if active != 0 {
-                        let mut m = Machine {
-                            launch,
-                            warp: &mut self.threads[warp].warp,
-                            shared: &mut self.shared,
-                            tally,
-                            pc: at,
-                            block: self.number,
-                            fence: &mut self.fence,
-                            clock: self.executed + slice - left,
-                        };
-                        op.execute(&mut m, active).map_err(|trap| Stop { trap, pc: at, warp })?;
-                        if let Some((lane, detail)) = self.shared.unwritten.take()
-                            && self.unwritten.is_none()
-                        {
-                            let trap = Trap::new(FaultKind::UninitialisedShared, lane, detail);
-                            self.unwritten = Some(Stop { trap, pc: at, warp });
-                        }
+                        self.step(launch, tally, op, (at, warp), active, self.executed + slice - left)?;
                     }
                 }
             }
         }
     }
 
+    /// Executes one instruction that neither branches nor waits.
+    #[inline(always)]
+    fn step(
+        &mut self,
+        launch: &Launch<'_>,
+        tally: &mut Tally,
+        op: &Operation,
+        (pc, warp): (usize, usize),
+        active: u32,
+        clock: u64,
+    ) -> Result<(), Stop> {
+        let mut m = Machine {
+            launch,
+            warp: &mut self.threads[warp].warp,
+            shared: &mut self.shared,
+            tally,
+            pc,
+            block: self.number,
+            fence: &mut self.fence,
+            clock,
+        };
+        op.execute(&mut m, active).map_err(|trap| Stop { trap, pc, warp })?;
+        if let Some((lane, detail)) = self.shared.unwritten.take()
+            && self.unwritten.is_none()
+        {
+            let trap = Trap::new(FaultKind::UninitialisedShared, lane, detail);
+            self.unwritten = Some(Stop { trap, pc, warp });
+        }
+        Ok(())
+    }
+
     /// A place where a thread of the block is.
     pub(super) fn somewhere(&self) -> (usize, usize) {
         let at = self.threads.iter().find_map(|t| t.pick(0).map(|p| (t.paths[p].pc as usize, t.warp.index)));
         at.unwrap_or((0, 0))
-    }
-
-    fn live_threads(&self) -> u32 {
-        self.threads.iter().map(|t| t.warp.live.count_ones()).sum()
-    }
-
-    fn barrier(&mut self, op: &Barrier, warp: usize, path: usize, lanes: u32) -> Result<(), Box<Trap>> {
-        let lane = lanes.trailing_zeros() as usize;
-        let registers = &self.threads[warp].warp.registers;
-        let number = registers.get(op.number)[lane];
-        let threads = op.threads.map(|s| registers.get(s)[lane]);
-        let live = self.threads[warp].warp.live;
-        let fail = |kind, detail: String| Err(Trap::new(kind, lane as u32, detail));
-        let uniform = lanes_of(lanes).all(|i| {
-            registers.get(op.number)[i] == number && op.threads.is_none_or(|s| Some(registers.get(s)[i]) == threads)
-        });
-        if !uniform {
-            return fail(FaultKind::BarrierDivergence, "lanes name different barriers or thread counts".into());
-        }
-        if number as usize >= BARRIERS {
-            return fail(FaultKind::InvalidOperand, format!("barrier {number} does not exist, there are {BARRIERS}"));
-        }
-        if threads.is_some_and(|n| n == 0 || n % 32 != 0 || n > 32 * self.threads.len() as u32) {
-            return fail(
-                FaultKind::InvalidOperand,
-                format!("{} is no thread count: a multiple of 32 up to the block's threads", threads.unwrap_or(0)),
-            );
-        }
-        if op.aligned && lanes != live {
-            return fail(
-                FaultKind::BarrierDivergence,
-                format!("lanes {lanes:#010x} execute the barrier, lanes {live:#010x} of the warp have not exited"),
-            );
-        }
-        let holds = match op.kind {
-            Kind::Sync | Kind::Arrive => 0,
-            Kind::Popc { p: (p, negated), .. }
-            | Kind::And { p: (p, negated), .. }
-            | Kind::Or { p: (p, negated), .. } => {
-                let v = registers.predicate(p);
-                (if negated { !v } else { v }) & lanes
-            }
-        };
-        let released = self.shared.release(warp);
-        let state = &mut self.barriers[number as usize];
-        match state.expected {
-            None => {
-                state.expected = Some(threads);
-                state.released = vec![0; released.len()];
-                (state.arrived, state.count, state.all, state.any) = (0, 0, true, false);
-            }
-            Some(expected) if expected == threads => {}
-            Some(expected) => {
-                let name = |n: Option<u32>| n.map_or("all threads".to_owned(), |n| format!("{n} threads"));
-                return fail(
-                    FaultKind::BarrierDivergence,
-                    format!("barrier {number} is waited for with {}, here with {}", name(expected), name(threads)),
-                );
-            }
-        }
-        for (all, own) in state.released.iter_mut().zip(&released) {
-            *all = (*all).max(*own);
-        }
-        // With an explicit count a whole warp counts as 32 threads, also the block's last one.
-        state.arrived += if threads.is_some() && lanes == live { 32 } else { lanes.count_ones() };
-        state.count += holds.count_ones();
-        state.all &= holds == lanes;
-        state.any |= holds != 0;
-        if op.kind != Kind::Arrive {
-            state.waiting.push((warp, path, lanes, op.kind));
-            self.threads[warp].paths[path].state = State::Blocked;
-        }
-        self.complete(number as usize);
-        Ok(())
-    }
-
-    fn recheck_barriers(&mut self) {
-        for number in 0..BARRIERS {
-            if self.barriers[number].expected == Some(None) {
-                self.complete(number);
-            }
-        }
-    }
-
-    fn complete(&mut self, number: usize) {
-        let live = self.live_threads();
-        let state = &mut self.barriers[number];
-        let Some(expected) = state.expected else { return };
-        if state.arrived < expected.unwrap_or(live) {
-            return;
-        }
-        let mut state = std::mem::take(state);
-        let whole = state.waiting.iter().filter(|(w, _, lanes, _)| *lanes == self.threads[*w].warp.live).map(|w| w.0);
-        self.shared.complete(&mut state.released, whole);
-        for (warp, path, lanes, kind) in state.waiting {
-            let thread = &mut self.threads[warp];
-            thread.paths[path].state = State::Ready;
-            let r = &mut thread.warp.registers;
-            let all = |v: bool| if v { u32::MAX } else { 0 };
-            match kind {
-                Kind::Sync | Kind::Arrive => {}
-                Kind::Popc { d, .. } => r.put(d, &[state.count; 32], lanes),
-                Kind::And { d, .. } => r.put_predicate(d, all(state.all), lanes),
-                Kind::Or { d, .. } => r.put_predicate(d, all(state.any), lanes),
-            }
-            self.shared.acquire(warp, &state.released, lanes);
-        }
     }
 }
 

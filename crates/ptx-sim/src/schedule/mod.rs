@@ -2,8 +2,10 @@
 //!
 //! The order is drawn from the seed. It may change what a kernel that races computes, never what a correct one does.
 
+mod barriers;
 mod block;
 mod launch;
+mod waits;
 mod warp;
 
 pub(crate) use launch::{Request, run};

@@ -6,15 +6,33 @@
 //! - A word's write time above every threshold ([`UNWRITTEN`], [`SPLIT`], [`ASYNC`]) sends the access to the slow path, so that the fast path is one compare.
 //! - Writing the bytes that are there already is no race: the outcome does not depend on the order.
 //! - Accesses through atomics and `.volatile`/`.relaxed`/`.acquire`/`.release` do not race with each other.
+//! - Asynchronous copies that complete on an mbarrier are threads of their own, one an mbarrier ([`mbarrier`]); what `wgmma` and bulk
+//!   copies read until they are waited for, and which writes the asynchronous proxy sees, is kept in [`proxy`].
 
-use crate::execute::lanes::lanes_of;
+pub(crate) mod mbarrier;
+mod order;
+pub(crate) mod proxy;
+pub(crate) mod warpgroup;
+
+use std::collections::{BTreeMap, HashMap};
+
 use crate::fault::FaultKind;
+use mbarrier::Mbarrier;
+pub(crate) use order::Clock;
+use proxy::{MapFences, Proxy};
+use warpgroup::Warpgroup;
 
 const UNWRITTEN: u32 = u32::MAX;
 /// The bytes of the word have records of their own.
 const SPLIT: u32 = u32::MAX - 1;
 /// An asynchronous copy to the word has not been waited for.
 const ASYNC: u32 = u32::MAX - 2;
+/// A bulk copy, or copies that an mbarrier tracks, wrote the word; the time is in `bulk_time`.
+const BULK: u32 = u32::MAX - 3;
+/// The word belongs to an mbarrier.
+const MBARRIER: u32 = u32::MAX - 4;
+/// All marks are at least this, all times below it.
+const MARKS: u32 = MBARRIER;
 /// Thread number standing for any atomic access.
 const ATOMIC: u16 = u16::MAX;
 /// Times are kept below this so that they fit read marks.
@@ -48,6 +66,9 @@ pub(crate) struct SharedMemory {
     byte_time: Vec<[u32; 4]>,
     byte_thread: Vec<[u16; 4]>,
     byte_read_mark: Vec<Vec<u32>>,
+    /// Per word the time of the copy that wrote it, where the write time is [`BULK`].
+    bulk_time: Vec<u32>,
+    /// Per warp what it has seen of every warp, then of the copies of every mbarrier.
     seen: Vec<Vec<u32>>,
     lane_sync: Vec<[u32; 32]>,
     /// The first read of bytes that nothing had written. It is not raised at once: if a later write turns out to be unordered with it,
@@ -55,6 +76,19 @@ pub(crate) struct SharedMemory {
     pub unwritten: Option<(u32, String)>,
     /// Per warp: every record up to this time, by anyone, is ordered before all its lanes.
     threshold: Vec<u32>,
+    proxy: Proxy,
+    mbarriers: BTreeMap<u32, Mbarrier>,
+    /// For each address that held an mbarrier its place in `seen`.
+    agents: HashMap<u32, usize>,
+    /// Counts changes of mbarriers, and phases that completed.
+    pub events: u64,
+    pub completions: u64,
+    /// Set by a wait on an mbarrier that did not succeed and may suspend.
+    pub suspended: Option<mbarrier::Suspension>,
+    /// The waits of the running path have reached their time limit.
+    pub expired: bool,
+    pub warpgroups: Vec<Warpgroup>,
+    pub map_fences: MapFences,
 }
 
 impl SharedMemory {
@@ -75,6 +109,16 @@ impl SharedMemory {
             lane_sync: Vec::new(),
             unwritten: None,
             threshold: Vec::new(),
+            bulk_time: Vec::new(),
+            proxy: Proxy::default(),
+            mbarriers: BTreeMap::new(),
+            agents: HashMap::new(),
+            events: 0,
+            completions: 0,
+            suspended: None,
+            expired: false,
+            warpgroups: Vec::new(),
+            map_fences: MapFences::default(),
         }
     }
 
@@ -106,119 +150,48 @@ impl SharedMemory {
         self.threshold = vec![start; warps];
         self.dirty = false;
         self.unwritten = None;
+        self.bulk_time.clear();
+        self.proxy.clear();
+        self.mbarriers.clear();
+        self.agents.clear();
+        (self.events, self.completions) = (0, 0);
+        self.suspended = None;
+        self.expired = false;
+        self.warpgroups.clear();
+        self.map_fences.clear();
     }
 
     pub(crate) fn size(&self) -> usize {
         self.data.len()
     }
 
-    fn tick(&mut self) -> u32 {
-        let at = self.now;
-        if self.dirty {
-            self.dirty = false;
-            self.now += 1;
-            if self.now >= TIME_LIMIT {
-                self.forget();
-            }
-        }
-        at
-    }
-
-    /// Starts time anew; records before this moment count as ordered.
-    fn forget(&mut self) {
-        for t in &mut self.write_time {
-            if *t < ASYNC {
-                *t = 0;
-            }
-        }
-        for t in self.byte_time.iter_mut().flatten() {
-            if *t < ASYNC {
-                *t = 0;
-            }
-        }
-        self.read_mark.iter_mut().chain(&mut self.byte_read_mark).for_each(|m| m.fill(0));
-        self.seen.iter_mut().for_each(|v| v.fill(1));
-        self.lane_sync.iter_mut().for_each(|v| v.fill(1));
-        self.threshold.fill(1);
-        self.now = 2;
-    }
-
-    fn update_threshold(&mut self, warp: usize) {
-        let others = self.seen[warp].iter().enumerate().filter(|(w, _)| *w != warp).map(|(_, &t)| t).min();
-        let lanes = self.lane_sync[warp].iter().copied().min().unwrap_or(0);
-        self.threshold[warp] = others.unwrap_or(u32::MAX).min(lanes);
-    }
-
-    /// Lanes of a warp met in a `.sync` instruction.
-    #[inline]
-    pub(crate) fn warp_sync(&mut self, warp: usize, mask: u32) {
-        if !self.dirty && self.lane_sync[warp][mask.trailing_zeros() as usize & 31] + 1 == self.now && mask == u32::MAX
-        {
-            return;
-        }
-        let at = self.tick();
-        for lane in lanes_of(mask) {
-            self.lane_sync[warp][lane] = at;
-        }
-        self.update_threshold(warp);
-    }
-
-    /// What a warp knows when it arrives at a barrier; its later accesses come after.
-    pub(crate) fn release(&mut self, warp: usize) -> Vec<u32> {
-        self.dirty = true;
-        let at = self.tick();
-        let mut seen = self.seen[warp].clone();
-        if let Some(own) = seen.get_mut(warp) {
-            *own = at;
-        }
-        seen
-    }
-
-    /// A barrier completes: time moves on. Warps that waited as a whole made no access since they arrived, so that what they released
-    /// holds until now, which keeps all times of a phase below one threshold.
-    pub(crate) fn complete(&mut self, released: &mut [u32], whole: impl Iterator<Item = usize>) {
-        self.dirty = true;
-        let at = self.tick();
-        for warp in whole {
-            if let Some(time) = released.get_mut(warp) {
-                *time = at;
-            }
+    fn who(&self, thread: u16) -> String {
+        let warp = usize::from(thread >> 5);
+        match self.agents.iter().find(|(_, place)| **place == warp) {
+            _ if thread == ATOMIC => "an atomic access".into(),
+            Some((at, _)) => format!("a copy that the mbarrier at {at:#x} tracks"),
+            None => format!("thread {thread} of the block"),
         }
     }
 
-    /// A warp learns what others released.
-    pub(crate) fn acquire(&mut self, warp: usize, released: &[u32], lanes: u32) {
-        let own = released.get(warp).copied().unwrap_or(0);
-        for (mine, &theirs) in self.seen[warp].iter_mut().zip(released) {
-            *mine = (*mine).max(theirs);
-        }
-        for lane in lanes_of(lanes) {
-            self.lane_sync[warp][lane] = self.lane_sync[warp][lane].max(own);
-        }
-        self.update_threshold(warp);
-    }
-
-    /// A warp or lane is gone: nobody needs to be ordered with its lanes' future.
-    pub(crate) fn lanes_exited(&mut self, warp: usize, lanes: u32) {
-        let now = self.now;
-        for lane in lanes_of(lanes) {
-            // Its records stay; only its lack of synchronisation must not hold the threshold down.
-            self.lane_sync[warp][lane] = self.lane_sync[warp][lane].max(now.saturating_sub(1));
+    #[cold]
+    fn in_mbarrier(&self, byte: usize) -> Conflict {
+        Conflict {
+            kind: FaultKind::MbarrierMisuse,
+            detail: format!("shared byte {byte:#x} belongs to an mbarrier: only mbarrier instructions may touch it"),
         }
     }
 
-    /// Lanes that never were: they hold nobody's threshold down.
-    pub(crate) fn lanes_absent(&mut self, warp: usize, lanes: u32) {
-        for lane in lanes_of(lanes) {
-            self.lane_sync[warp][lane] = u32::MAX;
-        }
-        self.update_threshold(warp);
+    /// Whether a warp waited for the copy that wrote a word.
+    fn bulk_ordered(&self, warp: usize, word: usize) -> bool {
+        let agent = usize::from(self.write_thread[word] >> 5);
+        self.seen[warp].get(agent).is_some_and(|&t| self.bulk_time[word] <= t)
     }
 
     fn ordered(&self, warp: usize, lane: u32, time: u32, thread: u16) -> bool {
         if thread == ATOMIC {
             // Any warp may have done it: all must be ordered.
-            return self.seen[warp].iter().all(|&t| time <= t);
+            return self.seen[warp].iter().take(self.warps).all(|&t| time <= t);
         }
         let other = usize::from(thread >> 5);
         if other != warp {
@@ -318,13 +291,16 @@ impl SharedMemory {
                         ),
                     });
                 }
+                MBARRIER => return Err(self.in_mbarrier(byte)),
                 _ if !self.checks.races || strong && thread == ATOMIC => {}
+                BULK if self.bulk_ordered(warp, word) => {}
+                BULK => return Err(self.not_waited(byte, thread)),
                 _ if !self.ordered(warp, lane, time, thread) => {
                     return Err(Conflict {
                         kind: FaultKind::RaceShared,
                         detail: format!(
                             "shared byte {byte:#x} is read, {} wrote it, nothing orders the two",
-                            who(thread)
+                            self.who(thread)
                         ),
                     });
                 }
@@ -344,6 +320,11 @@ impl SharedMemory {
             if self.threshold.iter().all(|&t| latest <= t) {
                 self.write_time[word] = latest;
                 self.write_thread[word] = self.byte_thread[word][0];
+            }
+        } else if self.write_time[word] == BULK {
+            let (time, agent) = (self.bulk_time[word], usize::from(self.write_thread[word] >> 5));
+            if self.seen.iter().all(|seen| seen.get(agent).is_some_and(|&t| time <= t)) {
+                self.write_time[word] = time;
             }
         }
     }
@@ -373,7 +354,7 @@ impl SharedMemory {
                 }
             }
         }
-        if late || bytes < 4 {
+        if late || bytes < 4 || self.proxy.reads_any(at, bytes) {
             self.write_late(warp, lane, at, bytes, strong, same)?;
         }
         self.dirty = true;
@@ -403,25 +384,45 @@ impl SharedMemory {
                 SPLIT => (self.byte_time[word][byte & 3], self.byte_thread[word][byte & 3]),
                 t => (t, self.write_thread[word]),
             };
+            if time == MBARRIER {
+                return Err(self.in_mbarrier(byte));
+            }
             if time == ASYNC {
                 return Err(Conflict {
                     kind: FaultKind::AsyncCopyOverwritten,
                     detail: format!(
                         "shared byte {byte:#x} is written while a copy by {} is not waited for",
-                        who(thread)
+                        self.who(thread)
                     ),
                 });
             }
             if !self.checks.races || same {
                 continue;
             }
-            let excused = time == UNWRITTEN || strong && thread == ATOMIC;
+            if self.proxy.reads(byte) {
+                return Err(Conflict {
+                    kind: FaultKind::AsyncReadOverwritten,
+                    detail: format!(
+                        "shared byte {byte:#x} is written while wgmma or a bulk copy that reads it is not waited for"
+                    ),
+                });
+            }
+            if time == BULK && !self.bulk_ordered(warp, word) {
+                return Err(Conflict {
+                    kind: FaultKind::AsyncCopyOverwritten,
+                    detail: format!(
+                        "shared byte {byte:#x} is written, {} wrote it: wait on it first",
+                        self.who(thread)
+                    ),
+                });
+            }
+            let excused = time == UNWRITTEN || time == BULK || strong && thread == ATOMIC;
             if !excused && !self.ordered(warp, lane, time, thread) {
                 return Err(Conflict {
                     kind: FaultKind::RaceShared,
                     detail: format!(
                         "shared byte {byte:#x} is written, {} wrote it too, nothing orders the two",
-                        who(thread)
+                        self.who(thread)
                     ),
                 });
             }
@@ -435,7 +436,7 @@ impl SharedMemory {
                             kind: FaultKind::RaceShared,
                             detail: format!(
                                 "shared byte {byte:#x} is written, {} reads it, nothing orders the two",
-                                who(reader)
+                                self.who(reader)
                             ),
                         });
                     }
@@ -480,87 +481,6 @@ impl SharedMemory {
     }
 }
 
-fn who(thread: u16) -> String {
-    if thread == ATOMIC { "an atomic access".into() } else { format!("thread {thread} of the block") }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    fn memory() -> SharedMemory {
-        let mut m = SharedMemory::new(SharedChecks { races: true, uninitialised: true });
-        m.reset(64, 2);
-        m
-    }
-
-    fn barrier(m: &mut SharedMemory) {
-        let (a, b) = (m.release(0), m.release(1));
-        let all: Vec<u32> = a.iter().zip(&b).map(|(x, y)| *x.max(y)).collect();
-        m.acquire(0, &all, u32::MAX);
-        m.acquire(1, &all, u32::MAX);
-    }
-
-    #[test]
-    fn reading_what_another_warp_wrote_needs_a_barrier() {
-        let mut m = memory();
-        m.read(0, 3, 0, 4, false).unwrap();
-        assert!(m.unwritten.is_some());
-        m.write(0, 3, 0, 4, false, false).unwrap();
-        m.read(0, 3, 0, 4, false).unwrap();
-        assert_eq!(m.read(1, 3, 0, 4, false).unwrap_err().kind, FaultKind::RaceShared);
-        assert_eq!(m.read(0, 4, 0, 4, false).unwrap_err().kind, FaultKind::RaceShared);
-        barrier(&mut m);
-        m.read(1, 3, 0, 4, false).unwrap();
-        m.read(0, 4, 0, 4, false).unwrap();
-    }
-
-    #[test]
-    fn writing_what_another_thread_read_needs_a_barrier() {
-        let mut m = memory();
-        m.write(0, 0, 8, 8, false, false).unwrap();
-        barrier(&mut m);
-        m.read(1, 5, 8, 8, false).unwrap();
-        assert_eq!(m.write(0, 0, 8, 4, false, false).unwrap_err().kind, FaultKind::RaceShared);
-        m.write(0, 0, 8, 4, false, true).unwrap();
-        barrier(&mut m);
-        m.write(0, 0, 8, 4, false, false).unwrap();
-    }
-
-    #[test]
-    fn lanes_of_a_warp_are_ordered_by_a_warp_barrier_of_both() {
-        let mut m = memory();
-        m.write(0, 1, 0, 4, false, false).unwrap();
-        m.warp_sync(0, 0b101);
-        assert!(m.read(0, 2, 0, 4, false).is_err());
-        m.warp_sync(0, 0b110);
-        m.read(0, 2, 0, 4, false).unwrap();
-        assert!(m.read(0, 3, 0, 4, false).is_err());
-    }
-
-    #[test]
-    fn halves_of_a_word_belong_to_different_threads() {
-        let mut m = memory();
-        m.write(0, 0, 0, 2, false, false).unwrap();
-        m.write(1, 0, 2, 2, false, false).unwrap();
-        m.read(0, 0, 0, 2, false).unwrap();
-        assert_eq!(m.read(0, 0, 0, 4, false).unwrap_err().kind, FaultKind::RaceShared);
-        m.write(1, 0, 2, 2, false, false).unwrap();
-        barrier(&mut m);
-        m.read(0, 9, 0, 4, false).unwrap();
-    }
-
-    #[test]
-    fn copies_are_poison_until_waited_for() {
-        let mut m = memory();
-        m.async_begin(0, 0, 0, 16).unwrap();
-        assert_eq!(m.read(0, 0, 4, 4, false).unwrap_err().kind, FaultKind::AsyncCopyNotWaited);
-        assert_eq!(m.write(0, 0, 4, 4, false, false).unwrap_err().kind, FaultKind::AsyncCopyOverwritten);
-        m.async_end(0, 16);
-        m.read(0, 0, 4, 4, false).unwrap();
-        assert_eq!(m.read(1, 0, 4, 4, false).unwrap_err().kind, FaultKind::RaceShared);
-        barrier(&mut m);
-        m.read(1, 0, 4, 4, false).unwrap();
-    }
-}
+mod tests;
