@@ -6,6 +6,7 @@
 
 mod attention;
 mod body;
+mod candidate;
 mod control;
 mod evaluate;
 mod gemm;
@@ -28,6 +29,7 @@ use tenon_target::Target;
 
 use crate::LoweringError;
 use body::Body;
+pub use candidate::{Candidate, candidates};
 use size::Size;
 
 /// Launch of a kernel.

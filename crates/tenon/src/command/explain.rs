@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     /// Whether two nodes of the model share a kernel, and if not, what stood in the way
     #[arg(long, num_args = 2, value_names = ["NODE", "NODE"], conflicts_with = "summary")]
     pair: Option<Vec<String>>,
-    /// Schedules that were considered
+    /// Schedules that were weighed for each kernel, and their estimates
     #[arg(long)]
     schedules: bool,
     #[arg(long, hide = true)]
@@ -87,18 +87,15 @@ struct Summary {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
-    if arguments.schedules {
-        let help = "`tenon lower --stage hw` shows the schedules that were chosen";
-        return Err(Diagnostic::new("E0005", "`tenon explain --schedules` is not part of this version")
-            .with_help(help)
-            .into());
-    }
     let session = Session::new();
     let inputs = arguments.model.read_inputs()?;
     let prepared = arguments.model.prepare(&session, &inputs, output, false)?;
     let request = &prepared.request;
     let mut driver = prepared.driver(&session)?.with_progress(|text| output.progress(text));
     let source = &prepared.source;
+    if arguments.schedules {
+        return super::schedules::print(&mut driver, source, &request.targets, output);
+    }
     if let Some([first, second]) = arguments.pair.as_deref() {
         return pair(&mut driver, source, [first.as_str(), second.as_str()], output);
     }

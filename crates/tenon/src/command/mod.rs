@@ -18,6 +18,7 @@ mod output;
 mod recipe;
 mod run;
 mod run_report;
+mod schedules;
 mod sim;
 mod table;
 mod targets;

@@ -25,7 +25,6 @@ fn planned_commands_are_refused_by_name() {
         assert!(text.contains(&format!("`tenon {command}`")), "{text}");
         assert!(!tenon(&["--help"]).stdout.contains(&format!("\n  {command} ")), "{command} is listed");
     }
-    tenon(&["explain", "m.onnx", "--schedules"]).refused("E0005");
 }
 
 #[test]

@@ -154,3 +154,43 @@ fn the_summary_counts_launches() {
         tenon(&["explain", &model, "--recipe", &recipe]).done().contains("group-kernels: kernel: `k1_reduce_softmax`")
     );
 }
+
+/// A product with few tiles takes smaller ones, by the model that is printed: each multiprocessor computes 64x64x1024 multiply-adds at 1024 a clock,
+/// and reads (64 + 64) x 1024 elements of two bytes at 64 bytes a clock.
+#[test]
+fn schedules_that_were_weighed_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"
+module {
+  func.func @main(%a: tensor<512x1024xf16> {graph.name = "a"}, %b: tensor<1024x512xf16> {graph.name = "b"}) -> (tensor<512x512xf16> {graph.name = "c"}) {
+    %0 = graph.contract "mk,kn->mn"(%a, %b) accumulate f32 : (tensor<512x1024xf16>, tensor<1024x512xf16>) -> tensor<512x512xf16> loc("product")
+    return %0 : tensor<512x512xf16>
+  }
+}
+"#;
+    let model = write(&folder, "product.mlir", text);
+    let outcome = tenon(&["explain", &model, "--schedules", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let list = value[0]["candidates"].as_array().unwrap();
+    let of = |rows: u64, columns: u64| {
+        list.iter().find(|candidate| candidate["tile"] == serde_json::json!([rows, columns, 32])).unwrap()
+    };
+    assert_eq!(list.len(), 4);
+    let (small, large) = (of(64, 64), of(128, 128));
+    assert_eq!(
+        (small["blocks"].as_u64(), small["waves"].as_u64(), small["stages"].as_u64()),
+        (Some(64), Some(1), Some(3))
+    );
+    assert_eq!(small["clocks"], 64 * 64 + (64 + 64) * 2 * 1024 / 64);
+    assert_eq!(
+        (large["blocks"].as_u64(), large["clocks"].as_u64()),
+        (Some(16), Some(128 * 128 + (128 + 128) * 2 * 1024 / 64))
+    );
+    assert_eq!(small["bytes"], 64 * (64 + 64) * 1024 * 2);
+    assert_eq!((small["chosen"].as_bool(), large["chosen"].as_bool()), (Some(true), Some(false)));
+    let table = tenon(&["explain", &model, "--schedules"]);
+    assert!(table.done().contains("64x64x32") && table.stdout.contains("chosen: the least clocks"), "{}", table.stdout);
+    // A family of one schedule says so.
+    let rows = tenon(&["explain", &testdata("command/rows.mlir"), "--schedules"]);
+    assert!(rows.done().contains("has one schedule for it"), "{}", rows.stdout);
+}

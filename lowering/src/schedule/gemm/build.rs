@@ -80,6 +80,18 @@ fn can_copy(plan: &OperandPlan, operand: &Operand) -> bool {
             .is_ok_and(|width| width >= plan.contiguity)
 }
 
+impl GemmPlan {
+    /// Whether both operands go to shared memory without registers.
+    fn copies(&self) -> bool {
+        self.asynchronous && can_copy(&self.a, &self.problem.a) && can_copy(&self.b, &self.problem.b)
+    }
+
+    /// Tiles of each operand in shared memory.
+    pub(super) fn slots(&self) -> u32 {
+        if self.copies() { ASYNC_STAGES } else { 2 }
+    }
+}
+
 pub(super) fn build<'m>(
     plan: &GemmPlan,
     builder: TileBuilder<'m>,
@@ -95,8 +107,7 @@ pub(super) fn build<'m>(
     let (batch, tile_m) = Parts { size: m, part: plan.tile_m }.div_rem(code, rest)?;
     let start_m = code.scale(tile_m, plan.tile_m as i32)?;
     let start_n = code.scale(tile_n, plan.tile_n as i32)?;
-    let asynchronous = plan.asynchronous && can_copy(&plan.a, &problem.a) && can_copy(&plan.b, &problem.b);
-    let slots = if asynchronous { ASYNC_STAGES } else { 2 };
+    let (asynchronous, slots) = (plan.copies(), plan.slots());
     let whole = k.is_multiple_of(plan.tile_k);
     let stream = |operand_plan: &'_ OperandPlan, is_a: bool| -> Result<_, LoweringError> {
         let operand = if is_a { &problem.a } else { &problem.b };

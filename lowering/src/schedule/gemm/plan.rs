@@ -13,7 +13,7 @@ use crate::fragments::Fragments;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::scalar::{is_narrow_float, is_sub_byte, memory_type};
 use crate::schedule::size::Size;
-use crate::schedule::{KernelShape, parts};
+use crate::schedule::{Candidate, KernelShape, parts};
 
 pub(super) const WARPS: u32 = 4;
 /// Slots of shared memory of an asynchronous pipeline.
@@ -60,6 +60,9 @@ pub(in crate::schedule) struct GemmPlan {
     pub(super) asynchronous: bool,
     /// Shared memory of a multiprocessor, in bytes.
     shared_memory: u64,
+    /// Rows and columns of the tiles that were weighed, and multiply-adds of a multiprocessor in a clock.
+    weighed: Vec<[u32; 2]>,
+    rate: u32,
 }
 
 /// A power of two that holds `extent`, within bounds.
@@ -81,13 +84,12 @@ fn tensor_type(dtype: DType) -> Option<TensorType> {
 /// Bytes that the L2 cache gives a multiprocessor in a clock, as the model of time has it.
 const L2_BYTES: u64 = 64;
 
-/// Rows and columns of the result's tile for a matrix instruction: of 64 or 128, or less where the product is smaller, what takes the least
-/// time by a model of whole waves of blocks, one a multiprocessor, whose multiplications and loads do not overlap. Of equals the smallest.
+/// Rows and columns that the result's tile may have for a matrix instruction: of 64 or 128, or less where the product is smaller.
 ///
 /// The larger tiles need their accumulators and fragments in registers: they are left to operands that are copied to shared memory without
-/// registers and whose places need no check.
-fn tensor_tile(problem: &Problem, target: &Target, rate: u32, least: [u32; 2], most: u32) -> [u32; 2] {
-    let (m, n, batch) = (problem.extent(Axis::M), problem.extent(Axis::N), problem.extent(Axis::Batch));
+/// registers and whose places need no check. Else there is one.
+fn tensor_tiles(problem: &Problem, target: &Target, least: [u32; 2], most: u32) -> Vec<[u32; 2]> {
+    let (m, n) = (problem.extent(Axis::M), problem.extent(Axis::N));
     let of = |rows: u32, columns: u32| [tile(m, least[0], rows), tile(n, least[1], columns)];
     let bytes = problem.a.dtype.size() as u32;
     let reading = |axis, shape| Reading::new(problem, axis, shape).contiguity * bytes >= 4;
@@ -96,18 +98,27 @@ fn tensor_tile(problem: &Problem, target: &Target, rate: u32, least: [u32; 2], m
         && reading(Axis::M, [most, TENSOR_K_BYTES / bytes])
         && reading(Axis::N, [TENSOR_K_BYTES / bytes, most]);
     if !is_plain || !is_copied || most < 64 || problem.accumulate.size() > 4 {
-        return of(most, most);
+        return vec![of(most, most)];
     }
-    let time = |[rows, columns]: [u32; 2]| {
-        let (rows, columns) = (u64::from(rows), u64::from(columns));
-        let blocks = m.capacity().div_ceil(rows) * n.capacity().div_ceil(columns).saturating_mul(batch.capacity());
-        let waves = blocks.div_ceil(u64::from(target.gpu.sms.max(1)));
-        let multiply = rows * columns * L2_BYTES;
-        let load = (rows + columns) * u64::from(bytes) * u64::from(rate.max(1));
-        waves.saturating_mul(multiply + load)
-    };
-    let candidates = [of(64, 64), of(64, 128), of(128, 64), of(128, 128)];
-    candidates.into_iter().min_by_key(|tile| time(*tile)).unwrap_or(of(most, most))
+    let mut tiles = Vec::new();
+    for tile in [of(64, 64), of(64, 128), of(128, 64), of(128, 128)] {
+        if !tiles.contains(&tile) {
+            tiles.push(tile);
+        }
+    }
+    tiles
+}
+
+/// Blocks of a tile, whole waves of them (one block a multiprocessor), and the time in 64ths of a clock for each element that is summed over,
+/// times the rate: multiplications and loads do not overlap.
+fn time(problem: &Problem, target: &Target, rate: u32, [rows, columns]: [u32; 2]) -> [u64; 3] {
+    let (m, n, batch) = (problem.extent(Axis::M), problem.extent(Axis::N), problem.extent(Axis::Batch));
+    let (rows, columns, bytes) = (u64::from(rows), u64::from(columns), problem.a.dtype.size() as u64);
+    let blocks = m.capacity().div_ceil(rows) * n.capacity().div_ceil(columns).saturating_mul(batch.capacity());
+    let waves = blocks.div_ceil(u64::from(target.gpu.sms.max(1)));
+    let multiply = rows * columns * L2_BYTES;
+    let load = (rows + columns) * bytes * u64::from(rate.max(1));
+    [blocks, waves, waves.saturating_mul(multiply + load)]
 }
 
 /// The matrix instructions of the target that compute a product as it is, the fastest first: of operands in the types that they have,
@@ -185,14 +196,18 @@ impl GemmPlan {
         let (m, n) = (problem.extent(Axis::M), problem.extent(Axis::N));
         let wide = problem.accumulate.size() == 8;
         let candidates = instructions(&problem, target);
+        let rate = tensor_type(problem.a.dtype).and_then(|operands| target.tensor_rate(operands)).unwrap_or(1);
+        let mut weighed = Vec::new();
         let (tile_m, tile_n, tile_k) = match candidates.first() {
             Some((_, fragments)) => {
                 let [rows, columns, depth] = fragments.tile();
                 let most = if wide { 32 } else { 64 };
                 let [across, along] = TENSOR_WARPS;
                 let tile_k = (TENSOR_K_BYTES / problem.a.dtype.size() as u32).max(depth);
-                let rate = tensor_type(problem.a.dtype).and_then(|operands| target.tensor_rate(operands)).unwrap_or(1);
-                let [tile_m, tile_n] = tensor_tile(&problem, target, rate, [rows * across, columns * along], most);
+                weighed = tensor_tiles(&problem, target, [rows * across, columns * along], most);
+                // Of equals the smallest.
+                let least = weighed.iter().copied().min_by_key(|tile| time(&problem, target, rate, *tile)[2]);
+                let [tile_m, tile_n] = least.unwrap_or([rows * across, columns * along]);
                 (tile_m, tile_n, tile_k)
             }
             None if wide => (tile(m, 16, 32), tile(n, 16, 32), 8),
@@ -224,7 +239,44 @@ impl GemmPlan {
         let b = OperandPlan::new(&b_reading, 0, problem.b.dtype, fragment_b, unit, ldmatrix)?;
         let asynchronous = target.architecture.features.cp_async;
         let shared_memory = u64::from(target.architecture.limits.shared_memory_per_sm);
-        Ok(Some(GemmPlan { problem, unit, tile_m, tile_n, tile_k, a, b, accumulator, asynchronous, shared_memory }))
+        Ok(Some(GemmPlan {
+            problem,
+            unit,
+            tile_m,
+            tile_n,
+            tile_k,
+            a,
+            b,
+            accumulator,
+            asynchronous,
+            shared_memory,
+            weighed,
+            rate,
+        }))
+    }
+
+    /// The tiles that were weighed; none on CUDA cores.
+    pub(in crate::schedule) fn candidates(&self, target: &Target) -> Vec<Candidate> {
+        let (problem, stages) = (&self.problem, self.slots());
+        let depth = problem.extent(Axis::K).capacity();
+        let element = problem.a.dtype.size() as u64;
+        let of = |[rows, columns]: [u32; 2]| {
+            let [blocks, waves, time] = time(problem, target, self.rate, [rows, columns]);
+            let lines = u64::from(rows + columns);
+            let shared_bytes = lines * u64::from(self.tile_k) * element * u64::from(stages);
+            Candidate {
+                tile: [rows, columns, self.tile_k],
+                warps: WARPS,
+                blocks,
+                waves,
+                occupancy: Candidate::occupancy_of(target, WARPS, shared_bytes),
+                stages,
+                bytes: blocks.saturating_mul(lines).saturating_mul(depth).saturating_mul(element),
+                clocks: time.saturating_mul(depth) / (L2_BYTES * u64::from(self.rate.max(1))),
+                chosen: [rows, columns] == [self.tile_m, self.tile_n],
+            }
+        };
+        self.weighed.iter().map(|tile| of(*tile)).collect()
     }
 
     /// One block a tile of the result, those of a row of tiles after one another.

@@ -1,0 +1,54 @@
+//! The schedules that are weighed for a kernel, for people to read.
+
+use tenon_ir::Op;
+use tenon_target::{BlockResources, Target};
+
+use super::Schedule;
+use super::body::Body;
+use crate::LoweringError;
+
+/// A schedule, with what the model of its family says of it. Sizes that are known at launch count with their capacities.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Rows and columns that a block computes, and elements that it sums at a time.
+    pub tile: [u32; 3],
+    /// Warps of a block.
+    pub warps: u32,
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Times that every multiprocessor computes a block.
+    pub waves: u64,
+    /// Warps that a multiprocessor holds by threads and shared memory, as a share of what it could hold; registers are known after ptxas alone.
+    pub occupancy: f64,
+    /// Tiles of each operand in shared memory: one is read while the others are on their way.
+    pub stages: u32,
+    /// Bytes of operands that all blocks read together.
+    pub bytes: u64,
+    /// Clocks of a multiprocessor that the model estimates.
+    pub clocks: u64,
+    /// Whether it is the one.
+    pub chosen: bool,
+}
+
+impl Candidate {
+    /// The share of warps by threads and shared memory; 0 where not even one block fits.
+    pub(super) fn occupancy_of(target: &Target, warps: u32, shared_bytes: u64) -> f64 {
+        let shared_memory = u32::try_from(shared_bytes).unwrap_or(u32::MAX);
+        let block = BlockResources { threads: warps * 32, registers_per_thread: 1, shared_memory };
+        target.architecture.occupancy(&block).map_or(0.0, |occupancy| occupancy.fraction)
+    }
+}
+
+/// The schedules that were weighed for a `graph.kernel`, in the order in which the first of equals is taken: one of a product for each shape of
+/// tile, none for families that have one schedule, or that take the first tile that shared memory holds.
+///
+/// # Errors
+/// What [`lower_kernel`](super::lower_kernel) refuses when it chooses.
+pub fn candidates(kernel: Op<'_>, target: &Target) -> Result<Vec<Candidate>, LoweringError> {
+    let body = Body::read(kernel)?;
+    let schedule = Schedule::choose(&body, target).map_err(|error| error.with_nodes(kernel.location().names()))?;
+    Ok(match schedule {
+        Schedule::Gemm(plan) => plan.candidates(target),
+        _ => Vec::new(),
+    })
+}
