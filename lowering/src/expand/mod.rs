@@ -2,7 +2,8 @@
 //!
 //! Every tile becomes one scalar value a register; `hw` operations become code on those, planned by [`tenon_layout`]. Invariants:
 //! - The result holds operations of `llvm`, `nvvm`, `scf`, `arith`, `math` and `vector` only, each with the location of what it was made for.
-//! - Values that depend on the thread alone, and constants, are made once, at the start of the function.
+//! - Values that depend on the thread alone, and constants, are made once, at the start of the function; those of the thread once more behind
+//!   a loop that carries so much that they would take registers from it.
 //! - Registers that a layout repeats hold the same value; lanes and warps that it repeats do not store.
 //! - Shared memory is one dynamic symbol: first the kernel's own allocations, then an area that conversions and reductions take turns
 //!   in; a barrier stands between two uses of that area.

@@ -8,6 +8,9 @@ use super::{ExpandError, Expander};
 /// Dialects whose operations are taken over as they are.
 const KEPT: [&str; 3] = ["arith.", "math.", "scf."];
 
+/// Values that a loop carries a thread from which on the code behind it makes its own values of the thread: a quarter of a thread's registers.
+const CROWDED: usize = 64;
+
 impl<'k, 'm> Expander<'k, 'm, '_> {
     /// The same operation on what its operands became: each tile among operands, results, arguments of blocks and what they yield is
     /// replaced by its registers.
@@ -62,6 +65,9 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         }
         self.at = outside;
         self.bind(&results, &counts, &made.results());
+        if name == "scf.for" && types.len() >= CROWDED && self.anchor.block() == Some(self.at.block()) {
+            self.renew_thread_values()?;
+        }
         Ok(())
     }
 

@@ -13,6 +13,8 @@ use super::{ExpandError, Expander};
 #[derive(Default)]
 pub(super) struct ThreadValues<'m> {
     index: Option<Value<'m>>,
+    /// Whether the index is read in a way that is not put together with earlier reads of it.
+    apart: bool,
     /// By what each bit of the thread's index adds.
     linear: HashMap<Vec<u32>, Value<'m>>,
     /// By mask of the thread's index: whether the parity is odd.
@@ -33,9 +35,28 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             return Ok(found);
         }
         let at = self.prologue();
-        let value = at.op("nvvm.read.ptx.sreg.tid.x").results(&[at.context().i32_type()]).value()?;
+        let context = at.context();
+        let read = if self.thread.apart {
+            at.op("llvm.inline_asm")
+                .attribute("asm_string", context.string("mov.u32 $0, %tid.x;"))
+                .attribute("constraints", context.string("=r"))
+                .attribute("has_side_effects", context.unit())
+        } else {
+            at.op("nvvm.read.ptx.sreg.tid.x")
+        };
+        let value = read.results(&[context.i32_type()]).value()?;
         self.thread.index = Some(value);
         Ok(value)
+    }
+
+    /// Makes values of the thread anew from here on, so that those of the code that follows need no registers in the code before.
+    /// The present place must be in the function's own block.
+    pub(super) fn renew_thread_values(&mut self) -> Result<(), ExpandError> {
+        let context = self.at.context();
+        let mark = self.at.op("arith.constant").attribute("value", context.i32(0));
+        self.anchor = mark.results(&[context.i32_type()]).build()?;
+        self.thread = ThreadValues { apart: true, ..ThreadValues::default() };
+        Ok(())
     }
 
     /// The function whose value is the xor of what the set bits of lane and warp add. `None` if it is zero.
