@@ -40,12 +40,13 @@ pub(crate) fn place(op: Op<'_>, layer: &Recurrence, policy: Option<ControlFlowPo
     if steps.is_none_or(|steps| steps > MOST_STEPS) {
         let length = types.first().map_or_else(String::new, ToString::to_string);
         let reason = if holds {
-            "`compile.control_flow.policy` writes its steps out".to_owned()
+            "`compile.control_flow.policy` allows no kernel".to_owned()
         } else {
             format!("a kernel holds at most {MOST_UNITS} hidden units, not {units}")
         };
-        let message =
-            format!("a recurrent layer over {length} cannot be written out up to {MOST_STEPS} steps, and {reason}");
+        let message = format!(
+            "the steps of a recurrent layer over {length} are no number up to {MOST_STEPS}, so they cannot be written out, and {reason}"
+        );
         let help = "write `policy = \"kernel\"`, or give the length of the sequence a number below that in the recipe";
         return Err(Refusal::new("E0411", message, help).at(op).into());
     }

@@ -194,7 +194,7 @@ fn recurrent_layers_are_kernels_or_written_out() {
     // A length that is known with the request.
     assert!(is_kernel(&placed("n", 512, None).unwrap()));
     for (units, policy, reason) in
-        [(3, graph, "policy` writes its steps out"), (1025, None, "at most 1024 hidden units, not 1025")]
+        [(3, graph, "policy` allows no kernel"), (1025, None, "at most 1024 hidden units, not 1025")]
     {
         let error = placed("n", units, policy).err().unwrap();
         assert_eq!((error.code(), error.nodes()), ("E0411", ["layer".to_owned()].as_slice()), "{error}");

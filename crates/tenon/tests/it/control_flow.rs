@@ -290,7 +290,7 @@ fn recurrent_layers_follow_the_length_of_a_request() {
     let model = root.join("gru_reverse_free_length/model.onnx");
     let outcome = tenon(&["lower", model.to_str().unwrap(), "--stage", "flow", "--recipe", &padded("graph")]);
     let message = outcome.refused("E0411");
-    assert!(message.contains("`gru`") && message.contains("policy = \"kernel\""), "{message}");
+    assert!(message.contains("`GRU`") && message.contains("policy = \"kernel\""), "{message}");
 }
 
 fn check_recurrent(scratch: &tempfile::TempDir, case: &Path, recipe: &str, policy: &str) {
