@@ -114,6 +114,10 @@ def others():
     for sizes in ((5, 2, 7), (2, 9, 4)):
         case = Case(f"centercroppad_{sizes[1]}")
         case.write("CenterCropPad", [case.floats(4, 5, 4), np.array(sizes)], ["y"], constant=(1,), version=18)
+    for name, dtype, count in (("columns", np.float32, 3), ("one", np.float32, 1), ("double", np.float64, 3), ("int", np.int64, 3)):
+        case = Case(f"scaler_{name}", dtype)
+        case.domain = "ai.onnx.ml"
+        case.write("Scaler", [case.floats(4, 3, spread=9.0)], ["y"], offset=[0.5, -2.0, 100.25][:count], scale=[2.0, 0.3, -1.5][:count])
 
 
 sampling()

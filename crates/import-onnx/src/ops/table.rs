@@ -232,6 +232,7 @@ rows! {
     "Xor" [7] => elementwise::direct;
     "ArrayFeatureExtractor" in "ai.onnx.ml" [1] => classical::array_feature_extractor;
     "Binarizer" in "ai.onnx.ml" [1] => classical::binarizer;
+    "Scaler" in "ai.onnx.ml" [1] => classical::scaler;
     "TreeEnsemble" in "ai.onnx.ml" [5] => tree_ensemble::tree_ensemble, "`post_transform` 3 and 4; trees of more than 256 levels";
     "FlexAttention" in "ai.onnx.preview" [1] => flex_attention::flex_attention;
     "Adagrad" in "ai.onnx.preview.training" [1] => training::adagrad;
