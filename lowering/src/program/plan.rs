@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use tenon_graph_dialect::{DimExpr, TensorType};
+use tenon_graph_dialect::{DimExpr, Requirement as GraphRequirement, TensorType};
 use tenon_ir::{Attribute, Module, Op, Value};
 use tenon_runtime::LaunchPlan;
 use tenon_runtime::plan::{
-    Argument, Buffer, Conditional, Copy, Expr, Launch, Loop, MemoryKind, Memset, Operation, Place, ReadExtent, Step,
-    TensorSlot,
+    Argument, Buffer, Conditional, Copy, Expr, Launch, Loop, MemoryKind, Memset, Operation, Place, ReadExtent,
+    Requirement, Step, TensorSlot,
 };
 
 use crate::expand::KernelInfo;
 use crate::program::read::bytes_of;
 use crate::program::{ALIGNMENT, ProgramError};
 
-/// Reads the `hw.program` of a module as a plan, and validates it. `kernels` says of each kernel what expansion found.
+/// Reads the `hw.program` of a module as a plan, with the conditions that the module lists (`graph.requirements`), and validates it. `kernels` says of each kernel what expansion found.
 ///
 /// Lifetimes and offsets are taken as written; what an edit broke is found by the plan's validation.
 pub fn launch_plan(module: &Module<'_>, kernels: &[KernelInfo]) -> Result<LaunchPlan, ProgramError> {
@@ -32,6 +32,9 @@ pub fn launch_plan(module: &Module<'_>, kernels: &[KernelInfo]) -> Result<Launch
         reader.output(*op)?;
     }
     ops.iter().try_for_each(|op| reader.op(*op))?;
+    for GraphRequirement { condition, reason, source } in GraphRequirement::read_all(module.op())? {
+        reader.plan.requirements.push(Requirement { condition: condition.to_string(), reason, source_nodes: source });
+    }
     reader.plan.validate()?;
     Ok(reader.plan)
 }
