@@ -2,7 +2,7 @@
 
 pub(crate) use tenon_graph_builder::{accumulator, product};
 use tenon_graph_dialect::operators::{Function, ReduceKind};
-use tenon_graph_dialect::{Dim, DimExpr, Operator, SemanticError, TensorType};
+use tenon_graph_dialect::{Dim, DimExpr, Operator, Relation, SemanticError, TensorType};
 use tenon_tensor::{DType, Tensor};
 
 use super::importer::{Handle, Importer};
@@ -246,6 +246,18 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
     /// Conversion; the value itself where it has the type.
     pub(crate) fn cast(&mut self, handle: Handle, dtype: DType) -> Result<Handle, ImportError> {
         let result = self.importer.builder.cast(handle, dtype);
+        self.emitted(result)
+    }
+
+    /// Demands a relation between sizes, of every request where it does not hold always.
+    pub(crate) fn require(
+        &mut self,
+        left: DimExpr,
+        relation: Relation,
+        right: DimExpr,
+        reason: &str,
+    ) -> Result<(), ImportError> {
+        let result = self.importer.builder.require(left, relation, right, reason);
         self.emitted(result)
     }
 

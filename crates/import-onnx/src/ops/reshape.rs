@@ -1,6 +1,6 @@
 //! Operators that give the same elements another shape: Reshape, Flatten, Squeeze, Unsqueeze.
 
-use tenon_graph_dialect::DimExpr;
+use tenon_graph_dialect::{DimExpr, Relation};
 
 use crate::error::ImportError;
 use crate::import::importer::Handle;
@@ -118,6 +118,8 @@ pub(super) fn squeeze(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         if op.dim(x, *axis).known().is_some_and(|size| size != 1) {
             return Err(op.invalid(format!("dimension {axis} of {} is not 1", op.ty(x))));
         }
+        let size = op.dim(x, *axis).extent.clone();
+        op.require(size, Relation::Equal, DimExpr::constant(1), "a dimension that is dropped is 1")?;
     }
     let mut shape = op.extents(x);
     let mut index = 0;

@@ -1,7 +1,8 @@
 //! Slice.
 //!
-//! Bounds clamp to the dimension. Over a free dimension, what a bound means must not depend on its size: a start is taken to lie inside,
-//! which is checked once the dimension is a number.
+//! Bounds clamp to the dimension, over a free dimension too. Two things are left to what a request is held against, since most models have them and
+//! expressions that stay plain say more: a bound of 1 or -1 takes a dimension of one element at least, and a bound that is an expression
+//! itself lies inside.
 
 use std::cmp::Ordering;
 
@@ -174,10 +175,22 @@ fn fixed(size: i64, start: i64, end: i64, step: i64) -> (DimExpr, DimExpr) {
 /// The same where something is an expression. Of a `computed` size nothing is taken for granted: it may be 0.
 fn free(size: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64, computed: bool) -> Option<(DimExpr, DimExpr)> {
     let zero = DimExpr::constant(0);
-    let from_end = |bound: &DimExpr| match sign(bound) {
-        Some(Ordering::Less) => size.add(bound),
+    // A number of elements from the front or from the end, cut at the dimension. Of one known to be there, nothing is cut.
+    let cut = |number: i64| match number {
+        ..=1 => Some(DimExpr::constant(number)),
+        _ => DimExpr::constant(number).minimum(size),
+    };
+    let from_end = |bound: &DimExpr| match (bound.as_constant(), sign(bound)) {
+        (Some(number), _) if number < 0 && !computed => size.sub(&cut(number.checked_neg()?)?),
+        (_, Some(Ordering::Less)) => size.add(bound),
         _ => Some(bound.clone()),
     };
+    let numbers = start.as_constant().zip(end.as_constant()).filter(|_| size.as_constant().is_none());
+    if numbers.is_some_and(|(start, end)| step > 0 && (start < 0) == (end < 0) && start >= end) {
+        return Some((zero.clone(), zero));
+    }
+    // From the front up to some distance from the end, or the other way around: nothing where the two pass each other.
+    let pass = numbers.is_some_and(|(start, end)| start != 0 && (start < 0) != (end < 0) && start >= -FAR && end < FAR);
     if step < 0 {
         // Only from the last element down to the first.
         let from_last = start.as_constant().is_some_and(|start| start == -1 || start >= FAR)
@@ -193,6 +206,7 @@ fn free(size: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64, computed: boo
     }
     let start = match start.as_constant() {
         Some(start) if start < -FAR => DimExpr::constant(0),
+        Some(number) if number >= 0 && size.as_constant().is_none() && !computed => cut(number)?,
         _ => from_end(start)?,
     };
     let end = match (end.as_constant(), size.as_constant()) {
@@ -214,6 +228,7 @@ fn free(size: &DimExpr, start: &DimExpr, end: &DimExpr, step: i64, computed: boo
         (start, span)
     } else {
         let span = end.sub(&start)?;
+        let span = if pass { span.maximum(&zero)? } else { span };
         (start, span)
     };
     let count = if step == 1 { span } else { span.add(&DimExpr::constant(step - 1))?.floor_div(step)? };
@@ -261,7 +276,20 @@ mod tests {
         assert_eq!(text(free(&n, &number(0), &number(5), 1, false)), Some("0 min(5,n)".to_owned()));
         assert_eq!(text(free(&number(9), &number(0), &n, 1, false)), Some("0 n".to_owned()));
         assert_eq!(text(free(&n, &number(-1), &number(i64::MIN), -1, false)), Some("n-1 n".to_owned()));
+        assert_eq!(text(free(&n, &number(-3), &number(i64::MAX), 1, false)), Some("n-min(3,n) min(3,n)".to_owned()));
         assert_eq!(free(&n, &number(4), &number(0), -1, false), None);
+        // What is written plainly takes one element at least; no other size needs more.
+        let bounds = [-4, -3, -2, -1, 0, 1, 2, 3, 4];
+        for (n, start) in (1..7).flat_map(|n| bounds.map(|start| (n, start))) {
+            for (end, step) in bounds.into_iter().chain([i64::MAX]).flat_map(|end| [(end, 1), (end, 2)]) {
+                let (first, count) = free(&DimExpr::symbol("n"), &number(start), &number(end), step, false).unwrap();
+                let value = |expression: &DimExpr| expression.evaluate(&|_| Some(n)).unwrap();
+                let (wanted_first, wanted) = fixed(n, start, end, step);
+                assert_eq!(number(value(&count)), wanted, "{n}[{start}:{end}:{step}]");
+                assert!(wanted == number(0) || number(value(&first)) == wanted_first, "{n}[{start}:{end}:{step}]");
+                assert!((0..=n).contains(&value(&first)), "{n}[{start}:{end}:{step}]");
+            }
+        }
         // Elements of a size that may be 0.
         for n in 0..6 {
             for (start, end, step) in

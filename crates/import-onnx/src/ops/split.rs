@@ -1,6 +1,6 @@
 //! Split.
 
-use tenon_graph_dialect::DimExpr;
+use tenon_graph_dialect::{DimExpr, Relation};
 
 use crate::error::ImportError;
 use crate::import::importer::Handle;
@@ -41,6 +41,7 @@ pub(super) fn split(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     if size.sub(&total).and_then(|rest| rest.as_constant()).is_some_and(|rest| rest != 0) {
         return Err(op.invalid(format!("the parts have {total} elements in all, the dimension {size}")));
     }
+    op.require(total, Relation::Equal, size, "the parts of a split are the whole dimension")?;
     let mut start = DimExpr::constant(0);
     let mut outputs = Vec::with_capacity(sizes.len());
     for part in sizes {

@@ -339,3 +339,39 @@ fn every_flipped_bit_of_a_model_is_imported_or_refused() {
     }
     assert!(imported > 0);
 }
+
+/// What an operator asks of a free dimension is written with the module, by its node.
+#[test]
+fn free_sizes_that_an_operator_asks_for_are_recorded() {
+    let mut split = one(NodeProto { name: Some("parts".to_owned()), ..node("Split", &["x", "sizes"], &["y", "z"]) });
+    split.initializer = vec![integers("sizes", &[2, 3])];
+    let text = import(&model(split)).unwrap();
+    assert!(text.contains("condition = \"5 == ") && text.contains("source = [\"parts\""), "{text}");
+    let mut squeeze = one(node("Squeeze", &["x", "axes"], &["y"]));
+    squeeze.initializer = vec![integers("axes", &[0])];
+    let text = import(&model(squeeze)).unwrap();
+    assert!(text.contains(" == 1\""), "{text}");
+}
+
+/// A slice is cut at the dimension, whatever its size will be.
+#[test]
+fn slices_of_free_dimensions_are_cut() {
+    for (start, end, starts, sizes) in [
+        (-3, i64::MAX, "N-min(3,N)", "min(3,N)"),
+        (2, i64::MAX, "min(2,N)", "N-min(2,N)"),
+        (1, i64::MAX, "1", "N-1"),
+        (1, -1, "1", "max(0,N-2)"),
+    ] {
+        let mut slice = one(node("Slice", &["x", "starts", "ends", "axes"], &["y"]));
+        slice.initializer = vec![integers("starts", &[start]), integers("ends", &[end]), integers("axes", &[0])];
+        let text = import(&model(slice)).unwrap();
+        let line = text.lines().find(|line| line.contains("graph.slice")).unwrap();
+        let name = line.split("{dims = [\"").nth(1).unwrap().split('"').next().unwrap();
+        let quoted = |expression: &str| match expression {
+            "1" => "1".to_owned(),
+            _ => format!("\"{}\"", expression.replace('N', name)),
+        };
+        let expected = format!("sizes = [{}, 3], starts = [{}, 0]", quoted(sizes), quoted(starts));
+        assert!(line.contains(&expected), "{expected} is not in {line}");
+    }
+}
