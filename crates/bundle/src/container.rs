@@ -220,6 +220,9 @@ impl Bundle {
                 return Err(inconsistent(format!("{name} names the tensor {missing}, which is not there")));
             }
         }
+        if let Some((name, key)) = manifest.states.iter().find(|(_, key)| !manifest.weights.contains_key(*key)) {
+            return Err(inconsistent(format!("state `{name}` names the tensor {key}, which is not there")));
+        }
         Ok(())
     }
 

@@ -23,6 +23,9 @@ pub struct Manifest {
     pub targets: Vec<TargetRecord>,
     /// One program for each target and bucket, in order of the build.
     pub programs: Vec<ProgramRecord>,
+    /// First value of each buffer that the model keeps between runs, by its name: the hash of its content.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub states: BTreeMap<String, String>,
     /// Type and shape of each tensor of the part `weights.safetensors`, by the hash of its content.
     pub weights: BTreeMap<String, WeightRecord>,
     /// All parts, in order of their places.

@@ -35,6 +35,8 @@ pub struct Pool {
     instances: Vec<Option<Instance>>,
     parameters: Arc<DeviceParameters>,
     modules: DeviceModules,
+    /// Tensors that the next run takes where the caller gives none; see [`Pool::keep`].
+    states: BTreeMap<String, Tensor>,
 }
 
 impl Pool {
@@ -53,7 +55,7 @@ impl Pool {
         let parameters = DeviceParameters::upload(&device, keys.into_iter().map(|key| (key, &weights[key])))?;
         let modules = DeviceModules::new(Arc::clone(&device));
         let instances = buckets.iter().map(|_| None).collect();
-        Ok(Pool { device, buckets, instances, parameters, modules })
+        Ok(Pool { device, buckets, instances, parameters, modules, states: BTreeMap::new() })
     }
 
     /// The buckets, cheapest first.
@@ -71,11 +73,28 @@ impl Pool {
         self.modules.count()
     }
 
+    /// Keeps a tensor between runs, whichever buckets they go into; as [`Instance::keep`].
+    pub fn keep(&mut self, name: impl Into<String>, first: Tensor) {
+        self.states.insert(name.into(), first);
+    }
+
+    /// The tensors that are kept, by name, as the next run takes them.
+    pub fn kept(&self) -> &BTreeMap<String, Tensor> {
+        &self.states
+    }
+
+    /// A request with the tensors that are kept in place of those that it does not give.
+    fn with_kept(&self, inputs: &[(String, Tensor)]) -> Vec<(String, Tensor)> {
+        let kept = self.states.iter().filter(|(name, _)| !inputs.iter().any(|(given, _)| given == *name));
+        inputs.iter().cloned().chain(kept.map(|(name, tensor)| (name.clone(), tensor.clone()))).collect()
+    }
+
     /// The cheapest bucket that holds a request.
     ///
     /// # Errors
     /// What every bucket refuses alike; else that none holds it, with the dimension that no bucket takes, or the nearest bucket.
     pub fn choose(&self, inputs: &[(String, Tensor)]) -> Result<usize, RuntimeError> {
+        let inputs = &self.with_kept(inputs);
         let mut errors = Vec::with_capacity(self.buckets.len());
         for (index, bucket) in self.buckets.iter().enumerate() {
             match bind(bucket.executable.plan(), bucket.executable.expressions(), inputs) {
@@ -92,7 +111,13 @@ impl Pool {
     /// As [`choose`](Self::choose) and [`Instance::run`].
     pub fn run(&mut self, inputs: &[(String, Tensor)]) -> Result<(usize, RunResult), RuntimeError> {
         let index = self.choose(inputs)?;
-        let result = self.instance(index)?.run(inputs)?;
+        let inputs = self.with_kept(inputs);
+        let result = self.instance(index)?.run(&inputs)?;
+        for (name, tensor) in &result.outputs {
+            if let Some(state) = self.states.get_mut(name) {
+                *state = tensor.clone();
+            }
+        }
         Ok((index, result))
     }
 

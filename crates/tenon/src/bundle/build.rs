@@ -108,6 +108,11 @@ pub fn build<'s>(driver: &mut Driver<'s, '_>, source: &Source<'s>, model: &str) 
             parameters,
         });
     }
+    let mut states = BTreeMap::new();
+    for name in &source.states {
+        let first = source.weights.get(name).ok_or_else(|| missing(name, "the first value of a buffer"))?;
+        states.insert(name.clone(), weights.add(first));
+    }
     let targets = driver.request().targets.iter().map(|target| TargetRecord {
         name: target.name().to_owned(),
         architecture: target.architecture.name.to_string(),
@@ -129,6 +134,7 @@ pub fn build<'s>(driver: &mut Driver<'s, '_>, source: &Source<'s>, model: &str) 
         custom_ops,
         targets: targets.collect(),
         programs: records,
+        states,
         weights: weights.records(),
         parts: Vec::new(),
     };

@@ -53,6 +53,12 @@ pub fn load(bundle: &Bundle, target: &Target) -> Result<(Vec<LoadedProgram>, BTr
     Ok((programs, weights))
 }
 
+/// First values of the buffers that the model keeps between runs, by name.
+pub fn states(bundle: &Bundle, weights: &BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor> {
+    let states = bundle.manifest().states.iter();
+    states.filter_map(|(name, key)| Some((name.clone(), weights.get(key)?.clone()))).collect()
+}
+
 /// The programs on a device, each request going into the cheapest bucket that holds it.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use tenon_bundle::Compiler;
 
 pub(crate) use build::each_launch;
 pub use build::{Built, build};
-pub use load::{LoadedProgram, load, pool};
+pub use load::{LoadedProgram, load, pool, states};
 
 /// What this program compiles with.
 pub fn compiler() -> Compiler {

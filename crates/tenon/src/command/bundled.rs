@@ -10,7 +10,7 @@ use tenon_target::Target;
 use super::output::Output;
 use super::run::{Arguments, typed_inputs};
 use super::run_report::Report;
-use crate::bundle::{load, pool};
+use crate::bundle::{load, pool, states};
 use crate::{Diagnostic, Failure};
 
 /// The target to run for: the one named, else the only one of the bundle, else the default.
@@ -63,6 +63,9 @@ pub(super) fn run(path: &Path, arguments: &Arguments, output: &Output) -> Result
     };
     let inputs = typed_inputs(&model.inputs, raw, first.executable.plan(), &[])?;
     let mut pool = pool(device, &programs, &weights)?;
+    for (name, first) in states(&bundle, &weights) {
+        pool.keep(name, first);
+    }
     let index = pool.choose(&inputs)?;
     pool.instance(index)?;
     let loaded = start.elapsed();

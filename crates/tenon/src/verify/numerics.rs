@@ -22,7 +22,7 @@ use tenon_target::Target;
 use tenon_tensor::Tensor;
 
 use super::random::{Random, tensor};
-use crate::bundle::{LoadedProgram, load};
+use crate::bundle::{LoadedProgram, load, states};
 use crate::{Diagnostic, Failure};
 
 /// How programs are compared.
@@ -140,6 +140,7 @@ pub fn check_numerics(
 ) -> Result<(Vec<NumericCheck>, Vec<Diagnostic>), Failure> {
     let (programs, weights) = load(bundle, target)?;
     let space = ShapeSpace::read(contract)?;
+    let states = states(bundle, &weights);
     let (mut checks, mut refused) = (Vec::new(), Vec::new());
     for program in &programs {
         let point: Point = program.record.bucket.iter().map(|(name, size)| (name.clone(), *size)).collect();
@@ -150,10 +151,11 @@ pub fn check_numerics(
         let of_model = options.weights.iter().map(|(name, value)| (name.as_str(), value));
         let values: BTreeMap<&str, &Tensor> = of_model.chain(own).collect();
         for seed in &options.seeds {
-            let sizes = if options.padding { within(&space, &point, *seed) } else { point.clone() };
+            let sizes = if options.padding { within(&space, &point, *seed, program) } else { point.clone() };
             let label = crate::driver::bucket_label(&sizes).unwrap_or_default();
             progress(&format!("numerics {} {label} seed {seed}", target.name()));
-            let subject = Subject { bundle, program, values: &values, contract, sizes: &sizes, seed: *seed };
+            let subject =
+                Subject { bundle, program, values: &values, states: &states, contract, sizes: &sizes, seed: *seed };
             let (mut check, inputs) = subject.compare(target, recipe.numerics.tolerance)?;
             if let Some(worst) = check.outputs.iter().find(|errors| !errors.is_within()) {
                 let culprit = subject.first_kernel(&inputs, recipe.numerics.tolerance)?;
@@ -181,17 +183,30 @@ pub fn check_numerics(
     Ok((checks, refused))
 }
 
-/// Sizes that a padded bucket is taken for: above the next smaller one, at most its own.
-fn within(space: &ShapeSpace, point: &Point, seed: u64) -> Point {
-    let size = |(name, most): &(String, u64)| {
-        if !space.is_padded(name) {
-            return (name.clone(), *most);
-        }
-        let axis = space.axes().iter().find(|axis| axis.name == *name);
-        let below = axis.and_then(|axis| axis.sizes.iter().filter(|size| *size < most).max()).copied().unwrap_or(0);
-        (name.clone(), Random::new(seed, name).size(below + 1, *most))
+/// How many times sizes are drawn that fulfil a program's conditions.
+const DRAWS: usize = 256;
+
+/// Sizes that a padded bucket is taken for: above the next smaller one, at most its own, and such that the program's conditions hold; those of
+/// the bucket where none are found.
+fn within(space: &ShapeSpace, point: &Point, seed: u64, program: &LoadedProgram) -> Point {
+    let mut random: BTreeMap<&str, Random> =
+        point.iter().map(|(name, _)| (name.as_str(), Random::new(seed, name))).collect();
+    let mut draw = || -> Point {
+        let size = |(name, most): &(String, u64)| {
+            let axis = space.axes().iter().find(|axis| axis.name == *name);
+            let below = axis.and_then(|axis| axis.sizes.iter().filter(|size| *size < most).max()).copied().unwrap_or(0);
+            match random.get_mut(name.as_str()).filter(|_| space.is_padded(name)) {
+                Some(random) => (name.clone(), random.size(below + 1, *most)),
+                None => (name.clone(), *most),
+            }
+        };
+        point.iter().map(size).collect()
     };
-    point.iter().map(size).collect()
+    let fits = |sizes: &Point| {
+        let extents = sizes.iter().filter_map(|(name, size)| Some((name.clone(), i64::try_from(*size).ok()?)));
+        program.executable.check_requirements(&extents.collect()).is_ok()
+    };
+    (0..DRAWS).map(|_| draw()).find(fits).unwrap_or_else(|| point.clone())
 }
 
 /// A program at sizes, with inputs of a seed.
@@ -199,6 +214,8 @@ struct Subject<'a> {
     bundle: &'a Bundle,
     program: &'a LoadedProgram,
     values: &'a BTreeMap<&'a str, &'a Tensor>,
+    /// First values of the buffers that the model keeps.
+    states: &'a BTreeMap<String, Tensor>,
     contract: &'a Module<'a>,
     sizes: &'a Point,
     seed: u64,
@@ -235,7 +252,13 @@ impl Subject<'_> {
         for port in &Entry::of(module)?.inputs {
             let shape = port.ty.known_shape().unwrap_or_default();
             let shape: Vec<usize> = shape.iter().map(|size| usize::try_from(*size).unwrap_or(usize::MAX)).collect();
-            inputs.push((port.name.clone(), tensor(port.ty.dtype, &shape, self.seed, &port.name)?));
+            // A buffer that the model keeps begins with the value that the bundle has.
+            let first = self.states.get(&port.name).cloned();
+            let value = match first.filter(|first| first.shape() == shape) {
+                Some(first) => first,
+                None => tensor(port.ty.dtype, &shape, self.seed, &port.name)?,
+            };
+            inputs.push((port.name.clone(), value));
         }
         let tensors: Vec<Tensor> = inputs.iter().map(|(_, tensor)| tensor.clone()).collect();
         let expected = run_function(module, "main", &tensors, &|name| self.parameter(name), Mode::Typed)?;
@@ -254,10 +277,19 @@ impl Subject<'_> {
             self.reference(&at_sizes(&fused, self.sizes)?)?
         };
         let mut instance = Instance::new(self.device(), Arc::clone(&self.program.executable))?;
-        let result = instance.run(&inputs)?;
+        let (kept, given): (Vec<_>, Vec<_>) =
+            inputs.iter().cloned().partition(|(name, _)| self.states.contains_key(name));
+        for (name, first) in kept {
+            instance.keep(name, first);
+        }
+        let result = instance.run(&given)?;
         let mut outputs = Vec::new();
         for ((name, actual), expected) in result.outputs.iter().zip(&expected) {
             outputs.push(Errors::of(name, actual, expected, tolerance)?);
+            // What the next run takes is what this one gave.
+            if let Some(kept) = instance.kept().get(name) {
+                outputs.push(Errors::of(&format!("{name} (kept)"), kept, expected, tolerance)?);
+            }
         }
         let check = NumericCheck {
             target: target.name().to_owned(),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use tenon_recipe::Format;
-use tenon_shape_passes::{Entry, Port, toml_key};
+use tenon_shape_passes::{Entry, Port, ranges, suggested_size, toml_key};
 
 use crate::driver::Source;
 use crate::{Diagnostic, Failure};
@@ -27,8 +27,8 @@ const TARGETS: &str = "# `tenon targets` lists them";
 /// What a recipe says of a model.
 struct Contents<'e> {
     name: String,
-    /// Free dimensions.
-    free: BTreeSet<String>,
+    /// Free dimensions, each with a size to begin with and a comment on what else it may be.
+    free: Vec<(String, i64, String)>,
     inputs: &'e [Port],
 }
 
@@ -42,7 +42,14 @@ pub(super) fn recipe_for(source: &Source<'_>, path: &Path, format: Format) -> Re
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     // A name has no character that cannot be seen.
     let name: String = stem.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
-    let free = entry.inputs.iter().flat_map(|port| &port.ty.dims).flat_map(|dim| dim.extent.symbols()).collect();
+    let free: BTreeSet<String> =
+        entry.inputs.iter().flat_map(|port| &port.ty.dims).flat_map(|dim| dim.extent.symbols()).collect();
+    let ranges = ranges(module);
+    let suggested = |name: String| {
+        let (size, note) = suggested_size(&ranges, &name);
+        (name, size, note)
+    };
+    let free = free.into_iter().map(suggested).collect();
     let contents =
         Contents { name: if name.is_empty() { "model".to_owned() } else { name }, free, inputs: &entry.inputs };
     let mut text = String::new();
@@ -73,8 +80,8 @@ impl Contents<'_> {
         } else {
             // The comments name keys and values alike in both languages.
             writeln!(text, "{}\n{}\n[semantic.dims]", SIZES[0], SIZES[1])?;
-            for name in &self.free {
-                writeln!(text, "{} = {{ allowed = [1], between = \"reject\" }}", toml_key(name))?;
+            for (name, size, note) in &self.free {
+                writeln!(text, "{} = {{ allowed = [{size}], between = \"reject\" }}{note}", toml_key(name))?;
             }
             writeln!(text, "\n[semantic]\ncombine = \"product\"  {COMBINE}\nmax_graphs = 16      {MAX_GRAPHS}\n")?;
         }
@@ -98,8 +105,8 @@ impl Contents<'_> {
             writeln!(text, "  {NO_SIZES}\n")?;
         } else {
             writeln!(text, "  {}\n  {}\n  dims:", SIZES[0], SIZES[1])?;
-            for name in &self.free {
-                writeln!(text, "    {}: {{ allowed: [1], between: reject }}", quoted(name))?;
+            for (name, size, note) in &self.free {
+                writeln!(text, "    {}: {{ allowed: [{size}], between: reject }}{note}", quoted(name))?;
             }
             writeln!(text, "  combine: product  {COMBINE}\n  max_graphs: 16    {MAX_GRAPHS}\n")?;
         }
