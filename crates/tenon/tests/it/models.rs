@@ -207,7 +207,7 @@ fn recorded_by_onnx_runtime(folder: &str, least: usize) {
 }
 
 /// A network filled with seeded weights, with inputs and what ONNX Runtime gives for them.
-fn filled(name: &str) -> Option<PathBuf> {
+pub(crate) fn filled(name: &str) -> Option<PathBuf> {
     let skeleton = shared()?.join("skeletons").join(format!("{name}.onnx"));
     let fill = shared()?.join("tools/fill_weights.py");
     let python = root().join(".venv/bin/python");

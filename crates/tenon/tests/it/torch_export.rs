@@ -2,7 +2,9 @@
 //!
 //! Those of `testdata/pt2` run always; real architectures are looked for among the outside material and skipped, with a note, where it is not.
 
-use crate::models::{excess, shared};
+use std::collections::BTreeMap;
+
+use crate::models::{excess, filled, shared};
 use crate::*;
 
 /// Names of a program's inputs or outputs, from the text of its `import` stage, by attribute.
@@ -137,4 +139,42 @@ fn what_a_recipe_or_a_shape_breaks_is_refused() {
     let inputs = [format!("ids={ids}"), format!("x={x}")];
     tenon(&["run", &model, "--shapes-from-inputs", "--input", &inputs[0], "--input", &inputs[1]]).refused("E0181");
     tenon(&["lower", &model, "--weights", "w.safetensors"]).refused("E0032");
+}
+
+/// Launches of a model, all of them and those of each family of kernels.
+fn launches(model: &str, more: &[&str]) -> (u64, BTreeMap<String, u64>) {
+    let outcome = tenon(&[&["--json", "explain", model, "--summary"], more].concat());
+    let summary: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let mut families = BTreeMap::new();
+    for kernel in summary["kernels"].as_array().unwrap() {
+        *families.entry(kernel["family"].as_str().unwrap().to_owned()).or_insert(0) +=
+            kernel["count"].as_u64().unwrap();
+    }
+    (summary["launches"].as_u64().unwrap(), families)
+}
+
+/// Architectures that there are in both formats end in the same kernels, whatever the exporters write: two layers of an encoder, and a
+/// convolutional network.
+#[test]
+fn both_formats_end_in_the_same_number_of_kernels() {
+    let dims = "s23 = { allowed = [1] }\ns27 = { allowed = [128] }\n";
+    for (onnx, pt2, dims, expected) in [
+        ("bert_mini", "bert_tiny_dyn", dims, 18),
+        ("mobilenet_v2", "mobilenet_v2_025", "s77 = { allowed = [1] }\n", 54),
+    ] {
+        let Some(folder) = shared().map(|shared| shared.join("models-pt2").join(pt2)).filter(|folder| folder.is_dir())
+        else {
+            println!("skipped: {pt2} is not there");
+            continue;
+        };
+        let scratch = tempfile::tempdir().unwrap();
+        let recipe = write(&scratch, "recipe.toml", format!("recipe = 1\nname = \"both\"\n[semantic.dims]\n{dims}"));
+        let of_pt2 = launches(folder.join("model.pt2").to_str().unwrap(), &["--recipe", &recipe]);
+        // Seven launches a layer, of which one is attention; or one for each convolution.
+        assert_eq!(of_pt2.0, expected, "{pt2}: {:?}", of_pt2.1);
+        match filled(onnx) {
+            Some(folder) => assert_eq!(launches(folder.join("model.onnx").to_str().unwrap(), &[]), of_pt2, "{onnx}"),
+            None => println!("skipped: {onnx} cannot be filled here"),
+        }
+    }
 }
