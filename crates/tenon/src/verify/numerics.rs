@@ -151,7 +151,11 @@ pub fn check_numerics(
         let of_model = options.weights.iter().map(|(name, value)| (name.as_str(), value));
         let values: BTreeMap<&str, &Tensor> = of_model.chain(own).collect();
         for seed in &options.seeds {
-            let sizes = if options.padding { within(&space, &point, *seed, program) } else { point.clone() };
+            let sizes = if options.padding {
+                within(&space, &point, *seed, &|sizes| holds(program, sizes))
+            } else {
+                point.clone()
+            };
             let label = crate::driver::bucket_label(&sizes).unwrap_or_default();
             progress(&format!("numerics {} {label} seed {seed}", target.name()));
             let subject =
@@ -186,9 +190,9 @@ pub fn check_numerics(
 /// How many times sizes are drawn that fulfil a program's conditions.
 const DRAWS: usize = 256;
 
-/// Sizes that a padded bucket is taken for: above the next smaller one, at most its own, and such that the program's conditions hold; those of
-/// the bucket where none are found.
-fn within(space: &ShapeSpace, point: &Point, seed: u64, program: &LoadedProgram) -> Point {
+/// Sizes that a padded bucket is taken for: above the next smaller one, at most its own, and such that they fit; those of the bucket where none
+/// are found.
+fn within(space: &ShapeSpace, point: &Point, seed: u64, fits: &dyn Fn(&Point) -> bool) -> Point {
     let mut random: BTreeMap<&str, Random> =
         point.iter().map(|(name, _)| (name.as_str(), Random::new(seed, name))).collect();
     let mut draw = || -> Point {
@@ -202,11 +206,13 @@ fn within(space: &ShapeSpace, point: &Point, seed: u64, program: &LoadedProgram)
         };
         point.iter().map(size).collect()
     };
-    let fits = |sizes: &Point| {
-        let extents = sizes.iter().filter_map(|(name, size)| Some((name.clone(), i64::try_from(*size).ok()?)));
-        program.executable.check_requirements(&extents.collect()).is_ok()
-    };
     (0..DRAWS).map(|_| draw()).find(fits).unwrap_or_else(|| point.clone())
+}
+
+/// Whether a program's conditions hold at sizes.
+fn holds(program: &LoadedProgram, sizes: &Point) -> bool {
+    let extents = sizes.iter().filter_map(|(name, size)| Some((name.clone(), i64::try_from(*size).ok()?)));
+    program.executable.check_requirements(&extents.collect()).is_ok()
 }
 
 /// A program at sizes, with inputs of a seed.
@@ -400,9 +406,10 @@ mod tests {
         let axis = |name: &str, padded| tenon_shape_passes::Axis { name: name.into(), sizes: vec![4, 16], padded };
         let space = ShapeSpace::new(vec![axis("n", true), axis("m", false)]);
         for seed in 0..200 {
-            let sizes = within(&space, &vec![("m".into(), 4), ("n".into(), 16)], seed);
+            let sizes = within(&space, &vec![("m".into(), 4), ("n".into(), 16)], seed, &|_| true);
             assert!(sizes[0].1 == 4 && (5..=16).contains(&sizes[1].1), "{sizes:?}");
-            assert!((1..=4).contains(&within(&space, &vec![("n".into(), 4)], seed)[0].1));
+            assert!((1..=4).contains(&within(&space, &vec![("n".into(), 4)], seed, &|_| true)[0].1));
+            assert_eq!(within(&space, &vec![("n".into(), 16)], seed, &|sizes| sizes[0].1 == 7)[0].1, 7);
         }
     }
 }
