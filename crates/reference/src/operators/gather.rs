@@ -94,7 +94,7 @@ mod tests {
         let empty = f32s(&[0], &[]);
         assert_eq!(
             refusal(gather(GatherKind::Take, 0), &[empty, i64s(&[1], &[0])], TensorType::fixed(DType::F32, &[1])),
-            "E0904"
+            "E0303"
         );
     }
 

@@ -73,10 +73,15 @@ fn a_product_sums_over_one_size() {
     defined_for(product, |n| n == 9, "`n == 9`");
 }
 
+/// A padded size that meets a number is refused before there is a program: kernels address operands by one size.
 #[test]
 fn operands_broadcast_only_where_they_agree() {
-    let sum = "graph.elementwise add(%x, %w) : ($X, $W) -> tensor<9x6xf32>";
-    defined_for(sum, |n| n == 9, "`n == 9`");
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(&folder, "m.mlir", module("graph.elementwise add(%x, %w) : ($X, $W) -> tensor<9x6xf32>"));
+    let dims = format!("n = {{ allowed = [{MOST}], between = 'pad' }}");
+    let recipe = write(&folder, "r.toml", format!("recipe = 1\nname = 'm'\n[semantic.dims]\n{dims}"));
+    let outcome = tenon(&["lower", &model, "--recipe", &recipe, "--stage", "ptx"]);
+    assert!(outcome.refused("E0502").contains("node_3"), "{}", outcome.stderr);
 }
 
 #[test]

@@ -75,10 +75,15 @@ impl OperatorKind for Slice {
             let (zero, one) = (DimExpr::constant(0), DimExpr::constant(1));
             let last = || start.add(&size.sub(&one)?.mul(&DimExpr::constant(*step))?);
             let Some(last) = last() else { continue };
-            let (low, high) = if *step > 0 { (start.clone(), last) } else { (last, start.clone()) };
+            // Downwards, `start` is the highest element, where there is one.
+            let first = match size.as_constant() {
+                None if start.add(&one).as_ref() != Some(&dim.extent) => size.minimum(&one).unwrap_or(one.clone()),
+                _ => one.clone(),
+            };
+            let (low, end) = if *step > 0 { (start.clone(), last.add(&one)) } else { (last, start.add(&first)) };
             let reason = || format!("the elements that a slice of dimension {index} takes lie inside");
             list.extend(Requirement::at_most(zero, low, reason));
-            list.extend(high.add(&one).and_then(|end| Requirement::at_most(end, dim.extent.clone(), reason)));
+            list.extend(end.and_then(|end| Requirement::at_most(end, dim.extent.clone(), reason)));
         }
         list
     }
@@ -88,6 +93,7 @@ impl OperatorKind for Slice {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::Dim;
     use tenon_tensor::DType;
 
     #[test]
@@ -101,5 +107,21 @@ mod tests {
         assert_eq!(slice(5, 0, 1).unwrap()[0].known_shape().unwrap(), [0]);
         assert_eq!(slice(0, 3, 3).unwrap_err().code(), "E0303");
         assert_eq!(slice(0, 1, 0).unwrap_err().code(), "E0304");
+    }
+
+    /// All elements from the last to the first, of a list that may have none.
+    #[test]
+    fn nothing_is_taken_of_nothing() {
+        let n = DimExpr::symbol("n");
+        let last = n.sub(&DimExpr::constant(1)).unwrap().maximum(&DimExpr::constant(0)).unwrap();
+        let slice = Slice { starts: vec![last], sizes: vec![n.clone()], steps: vec![-1] };
+        let list = TensorType::new(DType::F32, vec![Dim::of(n)]);
+        let requirements = slice.requirements(&[list]);
+        for size in 0..4 {
+            for requirement in &requirements {
+                let at_size = requirement.condition.substitute(&|_| Some(DimExpr::constant(size))).unwrap();
+                assert_eq!(at_size.decide(), Some(true), "{size}: {requirement:?}");
+            }
+        }
     }
 }
