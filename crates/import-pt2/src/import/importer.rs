@@ -266,27 +266,36 @@ impl<'m, 'p> Importer<'m, 'p> {
 
     /// Compares a result with what the program declares of it.
     fn check(&mut self, name: &str, value: ValueId) -> Result<(), OpError> {
-        let Some(declared) = self.declared(name)? else { return Ok(()) };
-        let handle = self.read(value)?;
-        let found = self.builder.ty(handle);
-        let fits = declared.dtype == found.dtype
-            && declared.rank() == found.rank()
-            && declared.dims.iter().zip(&found.dims).all(|(declared, found)| !declared.differs(found));
-        let found = found.clone();
-        match fits {
-            // Where the two are written in different ways, torch knows from ranges and guards that they are the same.
-            true => {
-                for (declared, found) in declared.dims.into_iter().zip(found.dims) {
-                    let reason = format!("the program declares this size of {}", quoted(name));
-                    self.builder.require(found.extent, Order::Equal, declared.extent, &reason)?;
-                }
-                Ok(())
-            }
-            false => Err(OpError::Assertion(format!(
+        match self.contradiction(name, value)? {
+            None => Ok(()),
+            Some((declared, found)) => Err(OpError::Assertion(format!(
                 "the program declares {} as {declared}, its node gives {found}",
                 quoted(name)
             ))),
         }
+    }
+
+    /// What the program declares of a name and what its value is, where these cannot be one type.
+    pub(crate) fn contradiction(
+        &mut self,
+        name: &str,
+        value: ValueId,
+    ) -> Result<Option<(TensorType, TensorType)>, OpError> {
+        let Some(declared) = self.declared(name)? else { return Ok(None) };
+        let handle = self.read(value)?;
+        let found = self.builder.ty(handle).clone();
+        let fits = declared.dtype == found.dtype
+            && declared.rank() == found.rank()
+            && declared.dims.iter().zip(&found.dims).all(|(declared, found)| !declared.differs(found));
+        if !fits {
+            return Ok(Some((declared, found)));
+        }
+        // Where the two are written in different ways, torch knows from ranges and guards that they are the same.
+        for (declared, found) in declared.dims.into_iter().zip(found.dims) {
+            let reason = format!("the program declares this size of {}", quoted(name));
+            self.builder.require(found.extent, Order::Equal, declared.extent, &reason)?;
+        }
+        Ok(None)
     }
 
     fn results(&mut self, node: &'p Node, site: &NodeSite) -> Result<Vec<ValueId>, OpError> {

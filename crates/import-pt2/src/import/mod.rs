@@ -208,6 +208,10 @@ fn run(
             }
         };
         importer.name(name, value)?;
+        if let Some((declared, found)) = importer.contradiction(name, value).map_err(|error| named(error, &owner))? {
+            let reason = format!("the archive holds {found}, and the program declares {declared}");
+            return Err(Pt2Error::Weight { name: weight.clone(), reason });
+        }
         bound.push(Bound { name, value, buffer, user: false });
     }
     importer.nodes(graph)?;

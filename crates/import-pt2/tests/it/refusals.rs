@@ -138,6 +138,17 @@ fn faults_of_weights() {
     refused(archive(&model, &config("", &hostile)), "E0167");
     refused(archive(&model, &config("", &TENSOR.replace("\"layout\":7", "\"layout\":1"))), "E0168");
     refused(archive(&model, r#"{"config":{}}"#), "E0169");
+    // The bytes fit, and are another type than the one that the graph computes with.
+    let row = r#""sizes":[{"as_int":3}],"strides":[{"as_int":1}]"#;
+    let sizes = r#""sizes":[{"as_int":2},{"as_int":3}],"strides":[{"as_int":3},{"as_int":1}]"#;
+    for (other, found) in [
+        (TENSOR.replace("\"dtype\":7", "\"dtype\":4"), "i32[2, 3]"),
+        (TENSOR.replace(sizes, row), "f32[3]"),
+        (TENSOR.replace(sizes, r#""sizes":[],"strides":[]"#), "f32[]"),
+    ] {
+        let text = refused(archive(&model, &config("", &other)), "E0167");
+        assert!(text.contains(&format!("holds {found}, and the program declares f32[2, 3]")), "{text}");
+    }
 }
 
 #[test]
