@@ -40,6 +40,12 @@ fn scalar_constant<'m>(value: Value<'m>) -> Option<(Op<'m>, Operator)> {
     (ty.element_capacity() == Some(1)).then_some((op, Operator::read(op)?.ok()?))
 }
 
+/// Whether an operator of the kernel reads the value from memory only: products have no operands that the kernel computes.
+fn is_read_from_memory(members: &[(Op<'_>, &Operator)], value: Value<'_>) -> bool {
+    let is_product = |operator: &Operator| matches!(operator, Operator::Contract(_) | Operator::Convolution(_));
+    members.iter().any(|(op, operator)| is_product(operator) && op.operands().contains(&value))
+}
+
 /// Rules that made the operators of a kernel, each once.
 fn rules(members: &[(Op<'_>, &Operator)]) -> BTreeSet<String> {
     let lists = members.iter().filter_map(|(op, _)| op.attribute("rules")?.as_array());
@@ -67,7 +73,7 @@ pub(crate) fn build(index: usize, group: &Group, nodes: &[Node<'_>], context: &P
         if is_member || operands.contains(&value) || literals.iter().any(|(literal, _, _)| *literal == value) {
             continue;
         }
-        match scalar_constant(value) {
+        match scalar_constant(value).filter(|_| !is_read_from_memory(&members, value)) {
             Some((op, operator)) => literals.push((value, op, operator)),
             None => operands.push(value),
         }

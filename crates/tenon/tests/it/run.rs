@@ -45,6 +45,31 @@ fn the_bucket_of_the_inputs_runs_and_gives_the_right_numbers() {
     assert!(value["counters"]["lane_instructions"].as_u64().unwrap() > 0);
 }
 
+/// y = w · x · w for a weight of one element, as a product and as a convolution.
+#[test]
+fn a_weight_of_one_element_is_an_operand_of_products() {
+    let folder = tempfile::tempdir().unwrap();
+    let product = r#"graph.contract "nk,km->nm"(%x, %w) accumulate f32"#;
+    let convolution = "graph.convolution(%x, %w) accumulate f32 {dilations = array<i64: 1, 1>, groups = 1 : i64, pad_begin = array<i64: 0, 0>, \
+                       pad_end = array<i64: 0, 0>, strides = array<i64: 1, 1>}";
+    let x: Vec<f32> = (0..8).map(|value| value as f32 - 3.5).collect();
+    for (operation, shape, weight) in [(product, vec![8, 1], "1x1"), (convolution, vec![1, 1, 2, 4], "1x1x1x1")] {
+        let sizes: Vec<_> = shape.iter().map(usize::to_string).collect();
+        let (ty, weight) = (format!("tensor<{}xf32>", sizes.join("x")), format!("tensor<{weight}xf32>"));
+        let text = format!(
+            "module {{\n  func.func @main(%x: {ty} {{graph.name = \"x\"}}) -> ({ty} {{graph.name = \"y\"}}) {{\n    \
+             %w = graph.constant dense<-2.5> : {weight} -> {weight}\n    %0 = {operation} : ({ty}, {weight}) -> {ty}\n    \
+             %1 = graph.elementwise multiply(%0, %w) : ({ty}, {weight}) -> {ty}\n    return %1 : {ty}\n  }}\n}}\n"
+        );
+        let model = write(&folder, "m.mlir", text);
+        let given = format!("x={}", write_npy(&folder, "x.npy", &Tensor::from_f32(shape, &x).unwrap()));
+        let out = file(&folder, "out");
+        tenon(&["run", &model, "--input", &given, "-o", &out]).done();
+        let y = tenon_tensor::read_npy(file(&folder, "out/y.npy")).unwrap();
+        assert_eq!(y.to_f32_vec().unwrap(), x.iter().map(|x| x * 6.25).collect::<Vec<_>>(), "{operation}");
+    }
+}
+
 /// A recipe of `command/mlp.mlir` that pads.
 pub(crate) const PADDED: &str = "recipe = 1\nname = 'padded'\n[semantic.dims]\nbatch = { allowed = [4, 16], between = 'pad' }\n[semantic.inputs.x]\ndims = ['batch', 3]\n";
 
