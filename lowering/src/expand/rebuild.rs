@@ -11,6 +11,23 @@ const KEPT: [&str; 3] = ["arith.", "math.", "scf."];
 /// Values that a loop carries a thread from which on the code behind it makes its own values of the thread: a quarter of a thread's registers.
 const CROWDED: usize = 64;
 
+/// Values that a loop carries a thread from which on it is the main loop of a product or of attention, whose schedule chooses how much one round holds.
+const PIPELINED: usize = 16;
+
+/// Rounds of a loop that ptxas, left alone, holds all at once. The kernel then takes twice the registers that its schedule counted with.
+const UNROLLED: i64 = 32;
+
+/// Becomes `.pragma "nounroll"` in PTX (PTX ISA, "Pragma Strings").
+const NO_UNROLL: &str = "#llvm.loop_annotation<unroll = <disable = true>>";
+
+/// How often the body of an `scf.for` runs, where that is a constant.
+fn rounds(op: Op<'_>) -> Option<i64> {
+    let operands = op.operands();
+    let constant = |index: usize| operands.get(index)?.defining_op()?.0.attribute("value")?.as_integer();
+    let (from, to, step) = (constant(0)?, constant(1)?, constant(2)?);
+    to.checked_sub(from)?.checked_div(step)
+}
+
 impl<'k, 'm> Expander<'k, 'm, '_> {
     /// The same operation on what its operands became: each tile among operands, results, arguments of blocks and what they yield is
     /// replaced by its registers.
@@ -34,7 +51,10 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         }
         let results: Vec<_> = op.results();
         let (counts, types) = self.flat_types(&results)?;
-        let attributes = op.attributes();
+        let mut attributes = op.attributes();
+        if name == "scf.for" && types.len() >= PIPELINED && rounds(op).is_some_and(|rounds| rounds <= UNROLLED) {
+            attributes.push(("loop_annotation".into(), op.context().parse_attribute(NO_UNROLL)?));
+        }
         let mut builder = self.at.op(name).operands(&operands).results(&types).regions(op.region_count());
         for (name, value) in &attributes {
             builder = builder.attribute(name, *value);

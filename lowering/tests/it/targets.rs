@@ -95,3 +95,17 @@ fn large_products_take_large_tiles() {
         assert_eq!(ptx.matches("mma.sync").count(), products, "{m} x {n}");
     }
 }
+
+/// ptxas holds all rounds of a short loop at once, in twice the registers, unless told not to.
+#[test]
+fn the_rounds_of_a_short_product_are_not_unrolled() {
+    let product =
+        Contract { lhs: "mk".into(), rhs: "kn".into(), result: "mn".into(), accumulate: DType::F32, dtype: DType::F16 };
+    for (k, pragmas) in [(256, 1), (4096, 0)] {
+        let types = [t(DType::F16, &[64, k]), t(DType::F16, &[k, 64])];
+        let inputs = [random(&types[0], 5), random(&types[1], 6)];
+        let ptx =
+            check_for("sm_75", case("contract", &types, 5e-3), &inputs, &|at, v| vec![op(at, product.clone(), v)]);
+        assert_eq!(ptx.matches(".pragma \"nounroll\"").count(), pragmas, "{k}");
+    }
+}
