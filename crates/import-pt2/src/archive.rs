@@ -13,8 +13,11 @@ use crate::zip::{self, Entry};
 const MAX_TEXT: usize = 1 << 30;
 
 /// The entries of an archive by their path below the top folder; each shares the file's bytes.
+///
+/// What is parsed is held against its checksum. Weights are not, since that would read all of them: a bundle names them by the hash of their content.
 pub(crate) struct Archive {
-    entries: HashMap<String, Bytes>,
+    /// Bytes and CRC-32 of each.
+    entries: HashMap<String, (Bytes, u32)>,
     file: Option<MappedFile>,
 }
 
@@ -29,7 +32,7 @@ impl Archive {
     pub(crate) fn read(data: Bytes) -> Result<Archive, Pt2Error> {
         let mut entries = HashMap::new();
         let mut top: Option<String> = None;
-        for Entry { name, range } in zip::entries(&data)? {
+        for Entry { name, range, checksum } in zip::entries(&data)? {
             let (folder, path) = name.split_once('/').ok_or_else(|| Pt2Error::Layout {
                 reason: format!("the entry `{}` lies in no folder", plain(&name)),
             })?;
@@ -38,7 +41,7 @@ impl Archive {
                 let reason = format!("the archive has the folders `{}` and `{}`", plain(top), plain(folder));
                 return Err(Pt2Error::Layout { reason });
             }
-            if entries.insert(path.to_owned(), data.slice(range)).is_some() {
+            if entries.insert(path.to_owned(), (data.slice(range), checksum)).is_some() {
                 return Err(Pt2Error::Archive { reason: format!("the entry `{}` is there twice", plain(path)) });
             }
         }
@@ -47,32 +50,38 @@ impl Archive {
 
     /// Bytes of an entry.
     pub(crate) fn get(&self, path: &str) -> Option<&Bytes> {
-        self.entries.get(path)
+        self.entries.get(path).map(|(bytes, _)| bytes)
     }
 
-    /// Bytes of an entry that must be there.
-    pub(crate) fn entry(&self, path: &str) -> Result<&Bytes, Pt2Error> {
-        self.get(path).ok_or_else(|| Pt2Error::Layout { reason: format!("the archive has no entry `{}`", plain(path)) })
+    /// Bytes of an entry that must be there, to be parsed.
+    fn entry(&self, path: &str) -> Result<&Bytes, Pt2Error> {
+        let missing = || Pt2Error::Layout { reason: format!("the archive has no entry `{}`", plain(path)) };
+        let (bytes, checksum) = self.entries.get(path).ok_or_else(missing)?;
+        if bytes.len() > MAX_TEXT {
+            let reason = "it is larger than a text may be".to_owned();
+            return Err(Pt2Error::Json { entry: path.to_owned(), reason });
+        }
+        let found = crc32fast::hash(bytes);
+        if found != *checksum {
+            let reason = format!(
+                "the entry `{}` has the checksum {found:08x}, and the directory says {checksum:08x}",
+                plain(path)
+            );
+            return Err(Pt2Error::Archive { reason });
+        }
+        Ok(bytes)
     }
 
     /// A short text without the white space around it.
     pub(crate) fn text(&self, path: &str) -> Result<&str, Pt2Error> {
-        let json = |reason: &str| Pt2Error::Json { entry: path.to_owned(), reason: reason.to_owned() };
-        let bytes = self.entry(path)?;
-        if bytes.len() > MAX_TEXT {
-            return Err(json("it is larger than a text may be"));
-        }
-        std::str::from_utf8(bytes).map(str::trim).map_err(|_| json("it is no UTF-8"))
+        let no_text = |_| Pt2Error::Json { entry: path.to_owned(), reason: "it is no UTF-8".to_owned() };
+        std::str::from_utf8(self.entry(path)?).map(str::trim).map_err(no_text)
     }
 
     /// An entry as JSON.
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, Pt2Error> {
-        let json = |reason: String| Pt2Error::Json { entry: path.to_owned(), reason };
-        let bytes = self.entry(path)?;
-        if bytes.len() > MAX_TEXT {
-            return Err(json("it is larger than a text may be".to_owned()));
-        }
-        serde_json::from_slice(bytes).map_err(|error| json(plain(&error.to_string())))
+        let wrong = |reason: String| Pt2Error::Json { entry: path.to_owned(), reason };
+        serde_json::from_slice(self.entry(path)?).map_err(|error| wrong(plain(&error.to_string())))
     }
 
     /// Gives back the memory of what was looked at; the weights are read again when they are used.

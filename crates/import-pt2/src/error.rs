@@ -91,8 +91,12 @@ pub enum Pt2Error {
     #[error("{what}: more than {limit}")]
     TooMany { what: &'static str, limit: usize },
     /// An operator that no importer handles.
-    #[error("{site}: the operator is not supported")]
-    UnknownOperator { site: Box<NodeSite> },
+    #[error("{site}: {}", unknown(overload))]
+    UnknownOperator {
+        site: Box<NodeSite>,
+        /// Of an operator that there is, the overload that there is not.
+        overload: Option<String>,
+    },
     /// An operator of a library of the model's own.
     #[error("{site}: the custom operator {} is bound to no kernel", quoted(&site.target))]
     CustomOperator { site: Box<NodeSite>, stanza: String },
@@ -126,7 +130,7 @@ pub enum Pt2Error {
     /// An assertion of the program that does not hold.
     #[error("{owner}: {reason}")]
     Assertion { owner: String, reason: String },
-    /// MLIR refused what was built.
+    /// MLIR refused what was built, which no archive is known to lead to.
     #[error("the imported module is refused: {0}")]
     Ir(#[from] IrError),
 }
@@ -158,7 +162,7 @@ impl Pt2Error {
             Pt2Error::GivenInput { .. } => "E0180",
             Pt2Error::Range { .. } => "E0181",
             Pt2Error::Assertion { .. } => "E0182",
-            Pt2Error::Ir(_) => "E0183",
+            Pt2Error::Ir(source) => source.code(),
         }
     }
 
@@ -182,8 +186,11 @@ impl Pt2Error {
             Pt2Error::Type { .. } => "convert such tensors before exporting",
             Pt2Error::Structure { .. } => "write the archive again with `torch.export.save`; do not edit it",
             Pt2Error::TooMany { .. } => "split the model",
+            Pt2Error::UnknownOperator { overload: Some(_), .. } => {
+                "write the archive again with `torch.export.save` of a torch whose schemas are read (2.15 or older); do not edit it"
+            }
             Pt2Error::UnknownOperator { .. } => {
-                "export with `run_decompositions()`, which leaves fewer operators; docs/aten-operators.md lists those that are supported"
+                "docs/aten-operators.md lists those that are supported: export with `run_decompositions()`, which leaves fewer; of a name that torch does not have, the archive is damaged: write it again with `torch.export.save`"
             }
             Pt2Error::CustomOperator { stanza, .. } => {
                 return Some(format!("bind it in the recipe:\n{stanza}"));
@@ -195,7 +202,9 @@ impl Pt2Error {
             }
             Pt2Error::Semantic { source, .. } => return source.help(),
             Pt2Error::Flow { source, .. } => return source.help(),
-            Pt2Error::Expression { .. } => "export the model with sizes that do not depend on values",
+            Pt2Error::Expression { .. } => {
+                "export the model with sizes that follow from the shapes of its inputs; if they do, the archive is damaged: write it again with `torch.export.save`"
+            }
             Pt2Error::Alias { .. } => "write to a clone of the tensor instead, or export with `run_decompositions()`",
             Pt2Error::GivenInput { .. } => "give the input as the program declares it",
             Pt2Error::Range { .. } => {
@@ -205,6 +214,13 @@ impl Pt2Error {
             Pt2Error::Ir(source) => return source.help(),
         };
         Some(text.to_owned())
+    }
+}
+
+fn unknown(overload: &Option<String>) -> String {
+    match overload {
+        None => "the operator is not supported".to_owned(),
+        Some(overload) => format!("the overload {} of the operator is not known", quoted(overload)),
     }
 }
 

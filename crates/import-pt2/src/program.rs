@@ -45,6 +45,11 @@ impl Program {
         if format != "pt2" {
             return Err(layout(format!("the archive's format is `{}`, not `pt2`", plain(format))));
         }
+        const VERSION: &str = "archive_version";
+        if archive.get(VERSION).is_some() && archive.text(VERSION)? != "0" {
+            let version = plain(archive.text(VERSION)?);
+            return Err(layout(format!("the archive has version `{version}` of its format; version 0 is read")));
+        }
         if archive.get("byteorder").is_some() && archive.text("byteorder")? != "little" {
             return Err(layout("the archive was written on a big-endian machine".to_owned()));
         }

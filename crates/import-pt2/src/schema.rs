@@ -2,9 +2,39 @@
 //!
 //! Only what an importer needs is read; fields that are not named here are skipped.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use indexmap::IndexMap;
-use serde::Deserialize;
+use indexmap::map::Entry;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+
+use crate::error::quoted;
+
+/// A map each of whose names stands once: of two declarations, none would be the one that holds.
+fn distinct<'d, D: Deserializer<'d>, V: Deserialize<'d>>(deserializer: D) -> Result<IndexMap<String, V>, D::Error> {
+    struct Distinct<V>(PhantomData<V>);
+    impl<'d, V: Deserialize<'d>> Visitor<'d> for Distinct<V> {
+        type Value = IndexMap<String, V>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'d>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let mut map = IndexMap::new();
+            while let Some((name, value)) = entries.next_entry::<String, V>()? {
+                let twice = |name: &str| A::Error::custom(format!("{} is declared twice", quoted(name)));
+                match map.entry(name) {
+                    Entry::Occupied(taken) => return Err(twice(taken.key())),
+                    Entry::Vacant(free) => free.insert(value),
+                };
+            }
+            Ok(map)
+        }
+    }
+    deserializer.deserialize_map(Distinct(PhantomData))
+}
 
 /// Major version of the schema that is read.
 pub(crate) const MAJOR: i64 = 8;
@@ -24,7 +54,7 @@ pub(crate) struct Header {
 #[derive(Debug, Deserialize)]
 pub(crate) struct ExportedProgram {
     pub graph_module: GraphModule,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "distinct")]
     pub range_constraints: IndexMap<String, Range>,
     #[serde(default)]
     pub guards_code: Vec<String>,
@@ -64,13 +94,13 @@ pub(crate) struct Graph {
     pub inputs: Vec<Argument>,
     pub outputs: Vec<Argument>,
     pub nodes: Vec<Node>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "distinct")]
     pub tensor_values: IndexMap<String, TensorMeta>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "distinct")]
     pub sym_int_values: IndexMap<String, SymInt>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "distinct")]
     pub sym_bool_values: IndexMap<String, SymBool>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "distinct")]
     pub sym_float_values: IndexMap<String, SymFloat>,
 }
 
@@ -274,6 +304,7 @@ pub(crate) enum OutputSpec {
 /// `*_config.json`: where weights lie.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PayloadConfig {
+    #[serde(deserialize_with = "distinct")]
     pub config: IndexMap<String, Payload>,
 }
 

@@ -14,6 +14,9 @@ use crate::schema::{Payload, PayloadConfig, STRIDED, SymInt, TensorMeta};
 /// Most dimensions of a tensor.
 const MAX_RANK: usize = 16;
 
+/// Most bytes of a weight with its repeated elements written out, 1 TiB: more than any device holds.
+const MAX_BYTES: u64 = 1 << 40;
+
 /// A weight as it lies in memory: `tensor` is dense, row-major and shares the file wherever the file holds it so.
 #[derive(Debug, Clone)]
 pub(crate) struct Weight {
@@ -95,7 +98,9 @@ fn strided(name: &str, path: String, data: &Bytes, meta: &TensorMeta) -> Result<
     }
     let element = dtype.size() as u64;
     let count = sizes.iter().try_fold(1u64, |count, size| count.checked_mul(*size));
-    let count = count.ok_or_else(|| wrong(format!("the sizes {sizes:?} are too large")))?;
+    let count = count.filter(|count| count.checked_mul(element).is_some_and(|bytes| bytes <= MAX_BYTES));
+    let count =
+        count.ok_or_else(|| wrong(format!("the sizes {sizes:?} of {dtype} are more than {MAX_BYTES} bytes")))?;
     let key = (path, dtype, sizes.clone(), strides.clone(), offset);
     let shape = |sizes: &[u64]| sizes.iter().map(|size| *size as usize).collect::<Vec<usize>>();
     let build =
@@ -226,6 +231,8 @@ mod tests {
         assert_eq!(code(meta(&[2], &[i64::MAX], 0)), "E0167");
         assert_eq!(code(meta(&[i64::MAX, i64::MAX], &[0, 0], 0)), "E0167");
         assert_eq!(code(meta(&[12, 12], &[1, 1], 0)), "E0167");
+        // Rows that are all the same need no storage of their own, but whatever computes with them needs memory for them.
+        assert_eq!(code(meta(&[1 << 40, 24], &[0, 1], 0)), "E0167");
         assert_eq!(code(meta(&[2], &[-1], 1)), "E0167");
         assert_eq!(code(meta(&[2], &[1, 1], 0)), "E0167");
         assert_eq!(code(TensorMeta { dtype: 99, ..meta(&[1], &[1], 0) }), "E0168");

@@ -12,7 +12,6 @@ use super::source;
 use crate::error::{NodeSite, OpError, Pt2Error, plain, quoted};
 use crate::ops;
 use crate::schema::{Argument, Graph, Node, OptionalTensor, SymBool};
-use crate::schemas::{self, Parameter};
 use crate::sympy::Relation;
 use crate::weights::Weight;
 
@@ -195,7 +194,12 @@ impl<'m, 'p> Importer<'m, 'p> {
                     let value = given.next().ok_or_else(|| {
                         OpError::Arguments("a nested graph has more inputs than it is given".to_owned())
                     })?;
-                    names.insert(tensor.name.as_str(), Named::Value(*value));
+                    if names.insert(tensor.name.as_str(), Named::Value(*value)).is_some() {
+                        return Err(OpError::Arguments(format!(
+                            "a nested graph has the input {} twice",
+                            quoted(&tensor.name)
+                        )));
+                    }
                 }
                 // Sizes are known by their expressions.
                 Argument::AsSymInt(_) | Argument::AsInt(_) | Argument::AsSymBool(_) | Argument::AsNone(_) => {}
@@ -208,11 +212,27 @@ impl<'m, 'p> Importer<'m, 'p> {
         }
         self.scopes.push((graph, names));
         let result = self
-            .nodes(graph)
-            .map_err(OpError::from)
+            .nested_inputs(graph)
+            .and_then(|()| Ok(self.nodes(graph)?))
             .and_then(|()| graph.outputs.iter().map(|output| self.output(output)).collect::<Result<Vec<_>, _>>());
         self.scopes.pop();
         result
+    }
+
+    /// Compares the inputs of the innermost graph with what it declares of them.
+    fn nested_inputs(&mut self, graph: &'p Graph) -> Result<(), OpError> {
+        for input in &graph.inputs {
+            let Argument::AsTensor(tensor) = input else { continue };
+            let value = self.lookup(&tensor.name)?;
+            if let Some((declared, found)) = self.contradiction(&tensor.name, value)? {
+                let reason = format!(
+                    "a nested graph declares its input {} as {declared}, and is given {found}",
+                    quoted(&tensor.name)
+                );
+                return Err(OpError::Assertion(reason));
+            }
+        }
+        Ok(())
     }
 
     /// The value of an output of the innermost graph; a size becomes an i64 scalar.
@@ -304,8 +324,10 @@ impl<'m, 'p> Importer<'m, 'p> {
             return Ok(Vec::new());
         }
         let (row, qualified) = ops::find(&node.target).map_err(|unknown| unknown.error(node, site))?;
-        let parameters: Vec<Parameter> = schemas::find(&qualified.schema()).unwrap_or_default();
-        let in_place = qualified.in_place.then(|| match node.inputs.first().map(|input| &input.arg) {
+        let parameters = super::arguments::checked(node, &qualified, site)?;
+        let written = parameters.first().map_or("self", |parameter| parameter.name);
+        let given = node.inputs.iter().find(|input| input.name == written).map(|input| &input.arg);
+        let in_place = qualified.in_place.then(|| match given {
             Some(Argument::AsTensor(tensor)) => self.lookup(&tensor.name),
             _ => Err(OpError::Arguments("the tensor that is written is missing".to_owned())),
         });

@@ -3,14 +3,17 @@
 //! - [`import_program`] walks the nodes in order and lets the importer of each operator (`ops`) emit operations; every result is compared with
 //!   the type that the program declares of it.
 //! - `importer` holds names and nested graphs, `aliases` makes writing in place functional, `sizes` knows symbols and ranges, `guards` reads
-//!   what the program asks of its inputs' sizes;
+//!   what the program asks of its inputs' sizes; `arguments` holds a node's arguments against its operator's schema, `signature` the program's
+//!   signature against its graph;
 //!   `source` says where a node comes from; `op` is what an operator's importer sees of its node.
 
 pub(crate) mod aliases;
+mod arguments;
 mod emit;
 mod guards;
 pub(crate) mod importer;
 pub(crate) mod op;
+mod signature;
 mod sizes;
 mod source;
 
@@ -115,6 +118,7 @@ fn run(
     let context = module.op().context();
     let graph = &program.exported.graph_module.graph;
     let signature = &program.exported.graph_module.signature;
+    signature::check(&program.exported.graph_module)?;
     let meta = |name: &str| -> Result<&TensorMeta, Pt2Error> {
         let missing =
             || Pt2Error::Structure { what: format!("the program does not describe its input {}", quoted(name)) };

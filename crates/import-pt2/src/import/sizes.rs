@@ -1,6 +1,6 @@
 //! Sizes of the program: symbols, the numbers that given shapes bind them to, their ranges, guards between them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use indexmap::IndexMap;
 use tenon_graph_dialect::{Dim, DimExpr, Requirement, TensorType};
@@ -16,6 +16,8 @@ use crate::sympy::{self, Relation};
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Sizes {
     bound: HashMap<String, i64>,
+    /// Symbols that the sizes of inputs have; a run gives a value to no other.
+    known: BTreeSet<String>,
     /// Least and largest value of each symbol.
     pub(crate) ranges: IndexMap<String, (i64, Option<i64>)>,
     /// What the program's guards ask of the inputs' sizes, what always holds left out.
@@ -33,7 +35,18 @@ impl Sizes {
         for (name, Range { min_val, max_val }) in &program.exported.range_constraints {
             // No size is below 0, whatever torch knows of a symbol.
             let largest = max_val.filter(|largest| *largest < i64::MAX / 2);
-            sizes.ranges.insert(name.clone(), (min_val.unwrap_or(0).max(0), largest));
+            let least = min_val.unwrap_or(0).max(0);
+            if let Some(largest) = largest.filter(|largest| *largest < least) {
+                let what = format!("the range of the symbol {}, {least} to {largest}, holds no size", quoted(name));
+                return Err(Pt2Error::Structure { what });
+            }
+            sizes.ranges.insert(name.clone(), (least, largest));
+        }
+        for size in inputs.iter().flat_map(|(_, meta)| &meta.sizes) {
+            if let SymInt::AsExpr(expression) = size {
+                // One that cannot be read is refused with its input.
+                sizes.known.extend(sympy::parse(&expression.expr_str).iter().flat_map(DimExpr::symbols));
+            }
         }
         if let Some(shapes) = shapes {
             if let Some(name) = shapes.keys().find(|name| !inputs.iter().any(|(input, _)| input == *name)) {
@@ -123,6 +136,7 @@ impl Sizes {
     pub(crate) fn expression(&self, text: &str, owner: &str) -> Result<DimExpr, Pt2Error> {
         let wrong = |reason: String| Pt2Error::Expression { owner: owner.to_owned(), text: text.to_owned(), reason };
         let value = sympy::parse(text).map_err(wrong)?;
+        self.need_known(value.symbols()).map_err(wrong)?;
         let bound = |name: &str| self.bound.get(name).map(|value| DimExpr::constant(*value));
         value.substitute(&bound).ok_or_else(|| wrong("is too large".to_owned()))
     }
@@ -131,7 +145,17 @@ impl Sizes {
         let wrong = |reason: String| Pt2Error::Expression { owner: owner.to_owned(), text: text.to_owned(), reason };
         let bound = |name: &str| self.bound.get(name).map(|value| DimExpr::constant(*value));
         let relation = sympy::parse_relation(text).map_err(wrong)?;
+        let symbols = relation.conditions().into_iter().flat_map(|condition| condition.symbols()).collect();
+        self.need_known(symbols).map_err(wrong)?;
         relation.substitute(&bound).ok_or_else(|| wrong("is too large".to_owned()))
+    }
+
+    /// Refuses a symbol that no run could give a value to.
+    fn need_known(&self, symbols: BTreeSet<String>) -> Result<(), String> {
+        match symbols.iter().find(|symbol| !self.known.contains(*symbol)) {
+            None => Ok(()),
+            Some(symbol) => Err(format!("has the symbol {}, which no input's size has", quoted(symbol))),
+        }
     }
 
     /// The type of a tensor.

@@ -78,7 +78,7 @@ impl Unknown {
     pub(crate) fn error(self, node: &Node, site: &NodeSite) -> OpError {
         let site = Box::new(site.clone());
         match self {
-            Unknown::Operator => Pt2Error::UnknownOperator { site }.into(),
+            Unknown::Operator => Pt2Error::UnknownOperator { site, overload: None }.into(),
             Unknown::Custom => {
                 let stanza = stanza(node, &site.target);
                 Pt2Error::CustomOperator { site, stanza }.into()

@@ -39,6 +39,16 @@ fn model_range() -> std::ops::Range<usize> {
     start..end
 }
 
+/// Writes the checksum that the program has into the archive's directory, so that what is changed in it is read.
+fn sign(bytes: &mut [u8]) {
+    let range = model_range();
+    let checksum = crc32fast::hash(&bytes[range.clone()]).to_le_bytes();
+    let name = b"/models/model.json";
+    let at = (range.end..bytes.len()).find(|at| bytes[*at..].starts_with(name)).unwrap();
+    let record = (range.end..at).rev().find(|at| bytes[*at..].starts_with(b"PK\x01\x02")).unwrap();
+    bytes[record + 16..record + 20].copy_from_slice(&checksum);
+}
+
 #[test]
 fn the_original_is_fine() {
     import(original().to_vec()).unwrap();
@@ -71,9 +81,24 @@ fn changed_texts_are_coded() {
         assert!(text.contains(from), "{from}");
         let mut bytes = original().to_vec();
         bytes[model_range()].copy_from_slice(text.replacen(from, to, 1).as_bytes());
+        sign(&mut bytes);
         let error = import(bytes).unwrap_err();
         assert_eq!(error.code(), code, "{to}: {error}");
     }
+}
+
+/// A letter of a text that nothing else notices.
+#[test]
+fn the_checksum_of_what_is_parsed_is_checked() {
+    let text = original()[model_range()].to_vec();
+    let at = text.windows(15).position(|window| window == b"\"torch_version\"").unwrap() + 18;
+    let mut bytes = original().to_vec();
+    bytes[model_range().start + at] ^= 1;
+    let error = import(bytes.clone()).unwrap_err();
+    assert_eq!(error.code(), "E0161", "{error}");
+    assert!(error.to_string().contains("`models/model.json` has the checksum"), "{error}");
+    sign(&mut bytes);
+    import(bytes).unwrap();
 }
 
 proptest! {
@@ -100,6 +125,7 @@ proptest! {
             let (from, to) = (digits[from.index(digits.len())], digits[to.index(digits.len())]);
             bytes[range.start + to] = text[from];
         }
+        sign(&mut bytes);
         prop_assert!(is_coded(import(bytes)));
     }
 

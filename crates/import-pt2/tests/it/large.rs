@@ -23,14 +23,15 @@ fn entry(file: &mut std::fs::File, name: &str, data: &[u8], size: u64) -> Vec<u8
     let offset = file.stream_position().unwrap() as u32;
     let sizes = [size as u32, size as u32].map(u32::to_le_bytes).concat();
     let name_length = (name.len() as u16).to_le_bytes();
-    let start =
-        [b"PK\x03\x04\x0a\0\0\0\0\0\0\0\0\0\0\0\0\0".as_slice(), &sizes, &name_length, &[0, 0], name.as_bytes()]
-            .concat();
+    // That of the weight is not computed, and need not be right: checking it would read all of it.
+    let checksum = crc32fast::hash(data).to_le_bytes();
+    let fixed = b"PK\x03\x04\x0a\0\0\0\0\0\0\0\0\0".as_slice();
+    let start = [fixed, &checksum, &sizes, &name_length, &[0, 0], name.as_bytes()].concat();
     file.write_all(&start).unwrap();
     file.write_all(data).unwrap();
     file.seek(SeekFrom::Current((size - data.len() as u64) as i64)).unwrap();
-    let fixed = b"PK\x01\x02\x0a\0\x0a\0\0\0\0\0\0\0\0\0\0\0\0\0".as_slice();
-    [fixed, &sizes, &name_length, &[0; 12], &offset.to_le_bytes(), name.as_bytes()].concat()
+    let fixed = b"PK\x01\x02\x0a\0\x0a\0\0\0\0\0\0\0\0\0".as_slice();
+    [fixed, &checksum, &sizes, &name_length, &[0; 12], &offset.to_le_bytes(), name.as_bytes()].concat()
 }
 
 #[test]

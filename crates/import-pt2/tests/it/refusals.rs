@@ -4,20 +4,23 @@ use tenon_import_pt2::{ImportOptions, Program, Pt2Error, import_program};
 use tenon_ir::Session;
 
 /// A stored ZIP archive.
-fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut directory = Vec::new();
     for (name, data) in entries {
         let offset = bytes.len() as u32;
         let sizes = [data.len() as u32, data.len() as u32].map(u32::to_le_bytes).concat();
         let name_length = (name.len() as u16).to_le_bytes();
-        bytes.extend_from_slice(b"PK\x03\x04\x0a\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        let checksum = crc32fast::hash(data).to_le_bytes();
+        bytes.extend_from_slice(b"PK\x03\x04\x0a\0\0\0\0\0\0\0\0\0");
+        bytes.extend_from_slice(&checksum);
         bytes.extend_from_slice(&sizes);
         bytes.extend_from_slice(&name_length);
         bytes.extend_from_slice(&[0, 0]);
         bytes.extend_from_slice(name.as_bytes());
         bytes.extend_from_slice(data);
-        directory.extend_from_slice(b"PK\x01\x02\x0a\0\x0a\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        directory.extend_from_slice(b"PK\x01\x02\x0a\0\x0a\0\0\0\0\0\0\0\0\0");
+        directory.extend_from_slice(&checksum);
         directory.extend_from_slice(&sizes);
         directory.extend_from_slice(&name_length);
         directory.extend_from_slice(&[0; 12]);
@@ -68,6 +71,7 @@ pub(crate) fn node(target: &str, tensors: &[(&str, &str)], further: &str, output
 pub(crate) fn archive(model: &str, config: &str) -> Vec<u8> {
     zip(&[
         ("m/archive_format", b"pt2"),
+        ("m/archive_version", b"0"),
         ("m/byteorder", b"little"),
         ("m/models/model.json", model.as_bytes()),
         ("m/data/weights/weight_0", &[0; 24]),
@@ -256,4 +260,126 @@ fn writing_where_memory_may_be_shared() {
     );
     let write = node("torch.ops.aten.relu_.default", &[("self", "e")], "", "y");
     refused(archive(&program(&format!("{wide},{write}"), ""), &sound), "E0179");
+}
+
+/// The symbol of a size as SymPy writes it.
+fn symbol(name: &str) -> String {
+    format!(r#"{{"as_expr":{{"expr_str":"Symbol('{name}', positive=True, integer=True)"}}}}"#)
+}
+
+#[test]
+fn versions_of_the_archive() {
+    let of = |version: &[u8]| {
+        let model = program(&add_node(), "");
+        zip(&[
+            ("m/archive_format", b"pt2"),
+            ("m/archive_version", version),
+            ("m/models/model.json", model.as_bytes()),
+            ("m/data/weights/weight_0", &[0; 24]),
+            ("m/data/weights/model_weights_config.json", config("", TENSOR).as_bytes()),
+        ])
+    };
+    import(of(b"0\n")).unwrap();
+    assert!(refused(of(b"1"), "E0163").contains("version `1`"));
+    refused(of(b""), "E0163");
+}
+
+#[test]
+fn sizes_that_no_input_has() {
+    // `y` is [s9, 3] by its declaration, and no input has a size s9.
+    let free = TENSOR.replacen("{\"as_int\":2}", &symbol("s9"), 1);
+    let model = program(&add_node(), &format!(",\"y\":{free}"));
+    let text = refused(archive(&model, &config("", TENSOR)), "E0178");
+    assert!(text.contains("has the symbol `s9`, which no input's size has"), "{text}");
+    // The same as the size of a view, and in an assertion.
+    let call = node(
+        "torch.ops.aten.expand.default",
+        &[("self", "x")],
+        r#"{"name":"size","arg":{"as_sym_ints":[{"as_name":"n"},{"as_int":2},{"as_int":3}]},"kind":1}"#,
+        "y",
+    );
+    let named =
+        program(&call, "").replace("\"sym_int_values\":{}", &format!("\"sym_int_values\":{{\"n\":{}}}", symbol("s9")));
+    refused(archive(&named, &config("", TENSOR)), "E0178");
+}
+
+#[test]
+fn arguments_that_the_schema_does_not_have() {
+    let sound = config("", TENSOR);
+    let one = |target: &str, further: &str| {
+        archive(&program(&node(target, &[("self", "x"), ("other", "w")], further, "y"), ""), &sound)
+    };
+    let argument = |name: &str| format!(r#"{{"name":"{name}","arg":{{"as_float":2.0}},"kind":2}}"#);
+    import(one("torch.ops.aten.add.Tensor", &argument("alpha"))).unwrap();
+    let unknown = refused(one("torch.ops.aten.add.Tensor", &argument("beta")), "E0173");
+    assert!(unknown.contains("the operator has no argument `beta`"), "{unknown}");
+    let twice = format!("{0},{0}", argument("alpha"));
+    assert!(refused(one("torch.ops.aten.add.Tensor", &twice), "E0173").contains("`alpha` is given twice"));
+    let again = r#"{"name":"self","arg":{"as_tensor":{"name":"w"}},"kind":1}"#;
+    assert!(refused(one("torch.ops.aten.add.Tensor", again), "E0173").contains("`self` is given twice"));
+    for target in ["torch.ops.aten.add.Tensorx", "torch.ops.aten.add.default", "torch.ops.aten.relu.out"] {
+        let text = refused(one(target, ""), "E0171");
+        let overload = target.rsplit('.').next().unwrap();
+        assert!(text.contains(&format!("the overload `{overload}` of the operator is not known")), "{text}");
+    }
+    let graph = r#"{"name":"","arg":{"as_graph":{"name":"g","graph":{"inputs":[],"outputs":[],"nodes":[]}}},"kind":1}"#;
+    let five = [r#"{"name":"","arg":{"as_bool":true},"kind":1}"#, graph, graph, graph, graph].join(",");
+    let cond = |target: &str| archive(&program(&node(target, &[], &five, "y"), ""), &sound);
+    assert!(refused(cond("torch.ops.higher_order.cond"), "E0173").contains("takes 4"));
+    refused(cond("torch.ops.higher_order.cond.other"), "E0171");
+}
+
+#[test]
+fn declarations_that_contradict_each_other() {
+    let sound = config("", TENSOR);
+    let model = program(&add_node(), "");
+    // Two declarations of one name.
+    let twice = format!(",\"x\":{TENSOR}");
+    assert!(refused(archive(&program(&add_node(), &twice), &sound), "E0164").contains("`x` is declared twice"));
+    let ranges = "\"range_constraints\":{\"s0\":{\"min_val\":9,\"max_val\":3}},\"graph_module\"";
+    let text = refused(archive(&model.replacen("\"graph_module\"", ranges, 1), &sound), "E0169");
+    assert!(text.contains("the range of the symbol `s0`, 9 to 3, holds no size"), "{text}");
+    // The signature names inputs and outputs in another order than the graph, or others.
+    let inputs = r#""inputs":[{"as_tensor":{"name":"w"}},{"as_tensor":{"name":"x"}}]"#;
+    let outputs = r#""outputs":[{"as_tensor":{"name":"y"}}],
+        "nodes""#;
+    for (from, to, expected) in [
+        (
+            inputs,
+            r#""inputs":[{"as_tensor":{"name":"x"}},{"as_tensor":{"name":"w"}}]"#,
+            "input 0 is `x` in the graph, and `w`",
+        ),
+        (
+            inputs,
+            r#""inputs":[{"as_tensor":{"name":"x"}}]"#,
+            "the graph has 1 inputs, and the signature of the program 2",
+        ),
+        (outputs, r#""outputs":[{"as_tensor":{"name":"x"}}],"nodes""#, "output 0 is `x` in the graph, and `y`"),
+        (outputs, r#""outputs":[],"nodes""#, "the graph has 0 outputs"),
+    ] {
+        assert!(model.contains(from), "{from}");
+        let text = refused(archive(&model.replacen(from, to, 1), &sound), "E0169");
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+/// A branch that declares its input as another type than what it is given.
+#[test]
+fn nested_graphs_declare_what_they_are_given() {
+    let branch = |meta: &str| {
+        let body = node("torch.ops.aten.relu.default", &[("self", "a")], "", "b");
+        format!(
+            r#"{{"name":"","arg":{{"as_graph":{{"name":"g","graph":{{"inputs":[{{"as_tensor":{{"name":"a"}}}}],
+            "outputs":[{{"as_tensor":{{"name":"b"}}}}],"nodes":[{body}],"tensor_values":{{"a":{meta}}}}}}}}},"kind":1}}"#
+        )
+    };
+    let model = |meta: &str| {
+        let predicate = r#"{"name":"","arg":{"as_bool":true},"kind":1}"#.to_owned();
+        let operands = r#"{"name":"","arg":{"as_tensors":[{"name":"x"}]},"kind":1}"#.to_owned();
+        let arguments = [predicate, branch(meta), branch(TENSOR), operands].join(",");
+        archive(&program(&node("torch.ops.higher_order.cond", &[], &arguments, "y"), ""), &config("", TENSOR))
+    };
+    import(model(TENSOR)).unwrap();
+    let text = refused(model(&TENSOR.replace("\"dtype\":7", "\"dtype\":8")), "E0182");
+    assert!(text.contains("declares its input `a` as f64[2, 3], and is given f32[2, 3]"), "{text}");
 }
