@@ -278,6 +278,12 @@ impl Device for CudaDevice {
         }
     }
 
+    fn allocate_host(&self, bytes: u64) -> Result<DevicePointer, DeviceError> {
+        drop(self.working()?);
+        let address = self.context.allocate_host(bytes);
+        address.map(DevicePointer).map_err(|failure| self.failed(&mut self.lock(), "", failure))
+    }
+
     fn free(&self, pointer: DevicePointer) -> Result<(), DeviceError> {
         self.context.free(pointer.0).map_err(|error| self.memory_failed(error))
     }

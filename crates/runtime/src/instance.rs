@@ -12,9 +12,8 @@ use crate::device::{
     Placement, Stream,
 };
 use crate::executable::{Executable, same_shape};
-use crate::plan::{
-    Argument, Buffer, Launch, LaunchPlan, MemoryKind, Operation, Place, PlanError, ReadExtent, Step, TensorSlot,
-};
+use crate::on_device::{allocate_buffers, allocate_slots, check_conditionals, events, find_kernels};
+use crate::plan::{Argument, EventMark, Launch, LaunchPlan, Operation, Place, PlanError, ReadExtent, Step, TensorSlot};
 
 /// Weights on a device, shared by all instances that use them.
 pub struct DeviceParameters {
@@ -97,6 +96,9 @@ impl Memory<'_> {
     pub fn read(&self, place: Place, bytes: u64) -> Result<Vec<u8>, RuntimeError> {
         let held = self.instance.plan().place_bytes(place).unwrap_or(0);
         let mut content = vec![0; usize::try_from(bytes.min(held)).unwrap_or(0)];
+        if self.instance.plan().has_streams() {
+            self.instance.device.synchronize()?;
+        }
         self.instance.device.download(self.instance.pointer(place), &mut content, Stream::default())?;
         Ok(content)
     }
@@ -127,6 +129,8 @@ pub struct Instance {
     buffers: Vec<DevicePointer>,
     /// The kernels by their entries.
     kernels: HashMap<String, KernelHandle>,
+    /// The device's number of each event of the plan.
+    events: HashMap<u32, u32>,
     /// The extents of the last run's inputs and what followed from them.
     resolved: Option<(Extents, Arc<Resolved>)>,
     /// Tensors that the next run takes where the caller gives none; see [`Instance::keep`].
@@ -221,6 +225,7 @@ impl Instance {
             outputs,
             buffers,
             kernels,
+            events: events(plan),
             resolved: None,
             states: BTreeMap::new(),
             _modules: modules,
@@ -257,6 +262,19 @@ impl Instance {
 
     /// [`run`](Self::run), and lets a function look at the device's memory after each step, by the step's place in the plan.
     pub fn run_observed(
+        &mut self,
+        inputs: &[(String, Tensor)],
+        observe: &mut dyn FnMut(usize, &Memory<'_>) -> Result<(), RuntimeError>,
+    ) -> Result<RunResult, RuntimeError> {
+        let result = self.run_steps(inputs, observe);
+        if result.is_err() && self.plan().has_streams() {
+            // Other streams may still use the memory, which the next run takes anew. The error that is known already says more than this one.
+            let _ = self.device.synchronize();
+        }
+        result
+    }
+
+    fn run_steps(
         &mut self,
         inputs: &[(String, Tensor)],
         observe: &mut dyn FnMut(usize, &Memory<'_>) -> Result<(), RuntimeError>,
@@ -407,8 +425,8 @@ impl Instance {
                 }
                 Ok(None)
             }
-            (Operation::Event(mark), _) => self.device.record_event(mark.event, stream).map(|()| None),
-            (Operation::Wait(mark), _) => self.device.wait_event(mark.event, stream).map(|()| None),
+            (Operation::Event(mark), _) => self.device.record_event(self.event(mark), stream).map(|()| None),
+            (Operation::Wait(mark), _) => self.device.wait_event(self.event(mark), stream).map(|()| None),
             (other, _) => {
                 // An executable's plan holds nothing of the kind.
                 return Err(PlanError::unsupported(format!("step {index}"), format!("`{}`", other.name())).into());
@@ -498,6 +516,11 @@ impl Instance {
         self.device.launch(&launch, stream)
     }
 
+    /// The device's number of an event; the plan is valid, so every event is recorded somewhere.
+    fn event(&self, mark: &EventMark) -> u32 {
+        self.events.get(&mark.event).copied().unwrap_or_default()
+    }
+
     /// Address of a place; the plan is valid, so every index is in range.
     fn pointer(&self, place: Place) -> DevicePointer {
         match place {
@@ -507,86 +530,4 @@ impl Instance {
             Place::Output(index) => self.outputs[index as usize].pointer(),
         }
     }
-}
-
-/// Refuses a plan with conditional steps on a device that runs none.
-fn check_conditionals(device: &Arc<dyn Device>, plan: &LaunchPlan) -> Result<(), DeviceError> {
-    // Those that the host decides run everywhere.
-    if plan.has_conditionals() && !device.runs_conditionals() {
-        let feature = "conditional steps of the launch plan (`if`, `while`)".to_owned();
-        return Err(DeviceError::Unsupported { device: device.name(), feature });
-    }
-    Ok(())
-}
-
-/// Every launch of some steps, with the outermost step that it counts as.
-fn launches<'a>(steps: &'a [Step], outermost: Option<usize>, found: &mut Vec<(usize, &'a Launch)>) {
-    for (index, step) in steps.iter().enumerate() {
-        let index = outermost.unwrap_or(index);
-        match &step.operation {
-            Operation::Launch(launch) => found.push((index, launch)),
-            Operation::If(conditional) => {
-                launches(&conditional.then, Some(index), found);
-                launches(&conditional.otherwise, Some(index), found);
-            }
-            Operation::While(repeat) => launches(&repeat.body, Some(index), found),
-            _ => {}
-        }
-    }
-}
-
-fn find_kernels(
-    device: &Arc<dyn Device>,
-    plan: &LaunchPlan,
-    modules: &[ModuleHandle],
-) -> Result<HashMap<String, KernelHandle>, RuntimeError> {
-    let mut known: HashMap<String, KernelHandle> = HashMap::new();
-    let mut found = Vec::new();
-    launches(&plan.steps, None, &mut found);
-    for (index, launch) in found {
-        if known.contains_key(&launch.entry) {
-            continue;
-        }
-        let mut kernel = None;
-        for module in modules {
-            kernel = device.kernel(*module, &launch.entry)?;
-            if kernel.is_some() {
-                break;
-            }
-        }
-        let Some(kernel) = kernel else {
-            return Err(RuntimeError::Entry { step: index, entry: launch.entry.clone(), modules: modules.len() });
-        };
-        known.insert(launch.entry.clone(), kernel);
-    }
-    Ok(known)
-}
-
-fn allocate_slots(device: &Arc<dyn Device>, slots: &[TensorSlot]) -> Result<Vec<Allocation>, RuntimeError> {
-    let sizes = slots.iter().map(|slot| slot.bytes().unwrap_or(u64::MAX));
-    Ok(sizes.map(|bytes| Allocation::new(device, bytes)).collect::<Result<_, _>>()?)
-}
-
-fn allocate_buffers(
-    device: &Arc<dyn Device>,
-    plan: &LaunchPlan,
-    placement: Placement,
-) -> Result<(Vec<Allocation>, Vec<DevicePointer>), DeviceError> {
-    let pinned = |buffer: &Buffer| buffer.memory == MemoryKind::Pinned;
-    if placement == Placement::Arena {
-        let mut arenas = vec![Allocation::new(device, plan.arena_bytes)?];
-        if plan.buffers.iter().any(pinned) {
-            arenas.push(Allocation::of_host(device, plan.pinned_arena_bytes)?);
-        }
-        let start = |buffer: &Buffer| arenas[usize::from(pinned(buffer))].pointer();
-        let buffers = plan.buffers.iter().map(|buffer| start(buffer).offset(buffer.offset)).collect();
-        return Ok((arenas, buffers));
-    }
-    let allocate = |buffer: &Buffer| match buffer.memory {
-        MemoryKind::Device => Allocation::new(device, buffer.bytes),
-        MemoryKind::Pinned => Allocation::of_host(device, buffer.bytes),
-    };
-    let allocations = plan.buffers.iter().map(allocate).collect::<Result<Vec<_>, DeviceError>>()?;
-    let buffers = allocations.iter().map(Allocation::pointer).collect();
-    Ok((allocations, buffers))
 }

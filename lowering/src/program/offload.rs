@@ -1,25 +1,35 @@
 //! Intermediate values that wait in host memory: a plan that needs less of the device's memory, and copies instead.
 //!
 //! A value that the most crowded step neither makes nor reads is copied to pinned host memory after its last use before that step, and back
-//! before its next use. What is largest goes first, and of equals what is not needed for longest. Copies are steps like any other, in order with
-//! the launches; nothing overlaps with them.
+//! before its next use. What is largest goes first, and of equals what is not needed for longest. Copies there and copies back have a stream each, so
+//! that they run beside the kernels and beside each other: a kernel waits for the copy of a value that it reads, or whose memory it takes. As far as
+//! the budget allows, the memory of a value is taken by others some steps after its copy has begun, and a copy back begins some steps before its use
+//! (`moves.rs`).
+//!
+//! A value of a padded bucket is copied by its capacity, whatever its extents are.
+
+mod moves;
 
 use tenon_runtime::LaunchPlan;
-use tenon_runtime::plan::{Argument, Buffer, Copy, MemoryKind, Operation, Place, Step};
+use tenon_runtime::plan::{Argument, Buffer, Copy, EventMark, MemoryKind, Operation, Place, Step};
 
-use crate::program::{ALIGNMENT, Lifetime, plan_memory};
+use crate::program::ALIGNMENT;
+use moves::{Move, Values};
+
+/// The stream of copies to host memory.
+const OUT: u32 = 1;
+/// The stream of copies from host memory.
+const BACK: u32 = 2;
 
 /// Why a plan cannot be brought under a budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OffloadError {
-    /// Sizes of values follow from the request, so that what would be copied is not known.
-    Extents,
     /// The plan has steps of a kind that values cannot be moved around, by its name.
     Step(&'static str),
     /// What the most crowded step itself makes and reads is more than the budget.
     Crowded {
-        /// The step, in the plan with the copies made so far.
-        step: u32,
+        /// The step.
+        step: usize,
         /// Bytes that it needs at once.
         bytes: u64,
     },
@@ -28,7 +38,6 @@ pub enum OffloadError {
 impl std::fmt::Display for OffloadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            OffloadError::Extents => f.write_str("sizes within a padded bucket are not known when copies are planned"),
             OffloadError::Step(name) => write!(f, "values are not moved around steps `{name}`"),
             OffloadError::Crowded { step, bytes } => {
                 write!(f, "what step {step} itself makes and reads takes {bytes} bytes, wherever the rest waits")
@@ -42,99 +51,45 @@ impl std::fmt::Display for OffloadError {
 /// # Errors
 /// Why there is none.
 pub fn offload(plan: &LaunchPlan, budget: u64) -> Result<LaunchPlan, OffloadError> {
-    if !plan.extents.is_empty() {
-        return Err(OffloadError::Extents);
-    }
-    let moved =
-        |operation: &Operation| matches!(operation, Operation::Launch(_) | Operation::Copy(_) | Operation::Memset(_));
+    let moved = |operation: &Operation| {
+        use Operation::{Copy, Launch, Memset, ReadExtent};
+        matches!(operation, Launch(_) | Copy(_) | Memset(_) | ReadExtent(_))
+    };
     if let Some(step) = plan.steps.iter().find(|step| !moved(&step.operation) || step.stream != 0) {
         return Err(OffloadError::Step(step.operation.name()));
     }
-    let mut plan = plan.clone();
-    loop {
-        place(&mut plan).ok_or(OffloadError::Crowded { step: 0, bytes: u64::MAX })?;
-        if plan.arena_bytes <= budget {
-            return Ok(plan);
-        }
-        let Some(peak) = plan.peak() else { return Ok(plan) };
-        let gap = |index: &usize| {
-            let uses = uses(&plan, *index as u32);
-            let before = uses.iter().copied().filter(|step| *step < peak.step as usize).max()?;
-            let after = uses.iter().copied().filter(|step| *step > peak.step as usize).min()?;
-            let is_used = uses.contains(&(peak.step as usize));
-            let is_moved = is_transfer(&plan, before) || is_transfer(&plan, after);
-            (!is_used && !is_moved).then_some((before, after))
-        };
-        let candidates = peak.buffers.iter().filter_map(|index| Some((*index, gap(index)?)));
-        let best = candidates.max_by_key(|(index, (before, after))| {
-            (plan.buffers[*index].bytes, after - before, std::cmp::Reverse(*index))
-        });
-        let Some((index, (before, after))) = best else {
-            return Err(OffloadError::Crowded { step: peak.step, bytes: peak.bytes });
-        };
-        move_out(&mut plan, index, before, after);
+    let values = Values::of(plan);
+    let mut moves = values.choose(budget)?;
+    values.widen(&mut moves, budget);
+    Emitter::new(plan, &values, moves).emit().ok_or(OffloadError::Crowded { step: 0, bytes: u64::MAX })
+}
+
+/// Memory that a step uses.
+fn places(operation: &Operation) -> Vec<Place> {
+    match operation {
+        Operation::Launch(launch) => launch.arguments.iter().filter_map(Argument::place).collect(),
+        Operation::Copy(copy) => vec![copy.source, copy.target],
+        Operation::Memset(memset) => vec![memset.target],
+        Operation::ReadExtent(read) => vec![read.source],
+        _ => Vec::new(),
     }
 }
 
-/// Steps that use a buffer, ascending.
-fn uses(plan: &LaunchPlan, buffer: u32) -> Vec<usize> {
-    let is_it = |place: Option<Place>| place == Some(Place::Buffer(buffer));
-    let uses = |step: &Step| match &step.operation {
-        Operation::Launch(launch) => launch.arguments.iter().any(|argument| is_it(argument.place())),
-        Operation::Copy(copy) => is_it(Some(copy.source)) || is_it(Some(copy.target)),
-        Operation::Memset(memset) => is_it(Some(memset.target)),
-        _ => false,
-    };
-    (0..plan.steps.len()).filter(|index| uses(&plan.steps[*index])).collect()
-}
-
-/// Whether a step copies to or from host memory. What it brings or takes is moved once: that is what makes the search end.
-fn is_transfer(plan: &LaunchPlan, step: usize) -> bool {
-    let pinned = |place: Place| match place {
-        Place::Buffer(index) => plan.buffers[index as usize].memory == MemoryKind::Pinned,
-        _ => false,
-    };
-    match &plan.steps[step].operation {
-        Operation::Copy(copy) => pinned(copy.source) || pinned(copy.target),
-        _ => false,
-    }
-}
-
-/// Copies a buffer out after one step and into a new one before another; later steps use the new one.
-fn move_out(plan: &mut LaunchPlan, index: usize, before: usize, after: usize) {
-    let buffer = plan.buffers[index].clone();
-    let host = plan.buffers.len() as u32;
-    let back = host + 1;
-    plan.buffers.push(Buffer { memory: MemoryKind::Pinned, ..buffer.clone() });
-    plan.buffers.push(buffer.clone());
-    for step in &mut plan.steps[after..] {
-        rename(&mut step.operation, index as u32, back);
-    }
-    let copy = |source: u32, target: u32, nodes: &[String]| Step {
-        source_nodes: nodes.to_vec(),
-        ..Step::new(Operation::Copy(Copy {
-            source: Place::Buffer(source),
-            target: Place::Buffer(target),
-            bytes: buffer.bytes.into(),
-        }))
-    };
-    let nodes = plan.steps[before].source_nodes.clone();
-    // The later one first, so that the earlier place stays what it is.
-    plan.steps.insert(after, copy(host, back, &nodes));
-    plan.steps.insert(before + 1, copy(index as u32, host, &nodes));
-}
-
-fn rename(operation: &mut Operation, from: u32, to: u32) {
+/// Replaces buffers of a step.
+fn rename(operation: &mut Operation, to: &[u32]) {
+    let number = |index: &mut u32| *index = to.get(*index as usize).copied().unwrap_or(*index);
     let place = |place: &mut Place| {
-        if *place == Place::Buffer(from) {
-            *place = Place::Buffer(to);
+        if let Place::Buffer(index) = place {
+            number(index);
         }
     };
     match operation {
         Operation::Launch(launch) => {
             for argument in &mut launch.arguments {
-                if *argument == Argument::Buffer(from) {
-                    *argument = Argument::Buffer(to);
+                match argument {
+                    Argument::Buffer(index) => number(index),
+                    Argument::TensorMap(map) => place(&mut map.place),
+                    _ => {}
                 }
             }
         }
@@ -143,105 +98,183 @@ fn rename(operation: &mut Operation, from: u32, to: u32) {
             place(&mut copy.target);
         }
         Operation::Memset(memset) => place(&mut memset.target),
+        Operation::ReadExtent(read) => place(&mut read.source),
         _ => {}
     }
 }
 
-/// Lifetimes by use, and offsets in both arenas; `None` when sizes overflow.
-fn place(plan: &mut LaunchPlan) -> Option<()> {
-    for index in 0..plan.buffers.len() {
-        let uses = uses(plan, index as u32);
-        let (Some(first), Some(last)) = (uses.first(), uses.last()) else { continue };
-        plan.buffers[index].first = u32::try_from(*first).ok()?;
-        plan.buffers[index].last = u32::try_from(*last).ok()?;
-    }
-    for memory in [MemoryKind::Device, MemoryKind::Pinned] {
-        let places: Vec<usize> =
-            (0..plan.buffers.len()).filter(|index| plan.buffers[*index].memory == memory).collect();
-        let lifetimes: Vec<_> = places
-            .iter()
-            .map(|index| {
-                let Buffer { bytes, first, last, .. } = plan.buffers[*index];
-                Lifetime { bytes, first, last }
-            })
-            .collect();
-        let packed = plan_memory(&lifetimes)?;
-        for (index, offset) in places.into_iter().zip(packed.offsets) {
-            plan.buffers[index].offset = offset;
-            plan.buffers[index].alignment = ALIGNMENT;
+/// Writes the plan with its copies.
+struct Emitter<'p> {
+    source: &'p LaunchPlan,
+    values: &'p Values,
+    moves: Vec<Move>,
+    plan: LaunchPlan,
+    /// The buffer that each value lies in.
+    current: Vec<u32>,
+    /// The event behind the copy of each move, there and back.
+    copied: Vec<[u32; 2]>,
+    events: u32,
+    /// The latest event of each copy stream that the kernels have waited for.
+    waited: [Option<u32>; 2],
+}
+
+impl<'p> Emitter<'p> {
+    fn new(source: &'p LaunchPlan, values: &'p Values, moves: Vec<Move>) -> Self {
+        let mut plan = source.clone();
+        plan.steps.clear();
+        for one in &moves {
+            let buffer = &source.buffers[one.value];
+            plan.buffers.push(Buffer { memory: MemoryKind::Pinned, ..buffer.clone() });
+            plan.buffers.push(buffer.clone());
         }
-        match memory {
-            MemoryKind::Device => plan.arena_bytes = packed.arena_bytes,
-            MemoryKind::Pinned => plan.pinned_arena_bytes = packed.arena_bytes,
+        Emitter {
+            source,
+            values,
+            copied: vec![[0; 2]; moves.len()],
+            moves,
+            plan,
+            current: (0..source.buffers.len() as u32).collect(),
+            events: 0,
+            waited: [None; 2],
         }
     }
-    Some(())
+
+    /// The buffer in host memory of a move, and the one that it is copied back to.
+    fn buffers(&self, index: usize) -> [u32; 2] {
+        let first = (self.source.buffers.len() + 2 * index) as u32;
+        [first, first + 1]
+    }
+
+    /// The moves for which something holds.
+    fn of(&self, holds: impl Fn(&Move) -> bool) -> Vec<usize> {
+        (0..self.moves.len()).filter(|index| holds(&self.moves[*index])).collect()
+    }
+
+    fn push(&mut self, stream: u32, operation: Operation, nodes: &[String]) -> u32 {
+        self.plan.steps.push(Step { stream, source_nodes: nodes.to_vec(), operation });
+        self.plan.steps.len() as u32 - 1
+    }
+
+    /// Marks a stream.
+    fn record(&mut self, stream: u32) -> u32 {
+        let event = self.events;
+        self.events += 1;
+        self.push(stream, Operation::Event(EventMark { event }), &[]);
+        event
+    }
+
+    /// Lets a copy stream wait for the kernels so far.
+    fn follow(&mut self, stream: u32) {
+        let event = self.record(0);
+        self.push(stream, Operation::Wait(EventMark { event }), &[]);
+    }
+
+    /// Lets the kernels wait for a copy; a later one of the same stream that they have waited for is enough.
+    fn wait(&mut self, stream: u32, event: u32) {
+        let waited = &mut self.waited[stream as usize - 1];
+        if waited.is_none_or(|latest| latest < event) {
+            *waited = Some(event);
+            self.push(0, Operation::Wait(EventMark { event }), &[]);
+        }
+    }
+
+    fn copy(&mut self, stream: u32, source: u32, target: u32, nodes: &[String]) -> (u32, u32) {
+        let bytes = self.plan.buffers[source as usize].bytes.into();
+        let copy = Copy { source: Place::Buffer(source), target: Place::Buffer(target), bytes };
+        let step = self.push(stream, Operation::Copy(copy), nodes);
+        (step, self.record(stream))
+    }
+
+    fn last_step(&self) -> u32 {
+        (self.plan.steps.len() as u32).saturating_sub(1)
+    }
+
+    /// `None` when sizes overflow.
+    fn emit(mut self) -> Option<LaunchPlan> {
+        let source = self.source;
+        let mut position = Vec::with_capacity(source.steps.len());
+        for (index, step) in source.steps.iter().enumerate() {
+            self.copy_out(index);
+            for one in self.of(|one| one.release + 1 == index) {
+                self.wait(OUT, self.copied[one][0]);
+            }
+            for one in self.of(|one| one.release + 1 == index) {
+                let held = self.current[self.moves[one].value];
+                self.plan.buffers[held as usize].last = self.last_step();
+            }
+            self.copy_back(index);
+            for one in self.of(|one| one.after == index) {
+                self.wait(BACK, self.copied[one][1]);
+                let [host, back] = self.buffers(one);
+                self.plan.buffers[host as usize].last = self.last_step();
+                self.current[self.moves[one].value] = back;
+            }
+            let mut step = step.clone();
+            rename(&mut step.operation, &self.current);
+            position.push(self.plan.steps.len() as u32);
+            self.plan.steps.push(step);
+        }
+        self.finish(&position)
+    }
+
+    /// Copies of the values whose last use before a move was the step before this one.
+    fn copy_out(&mut self, index: usize) {
+        let leaving = self.of(|one| one.before + 1 == index);
+        if leaving.is_empty() {
+            return;
+        }
+        self.follow(OUT);
+        for one in leaving {
+            let [host, _] = self.buffers(one);
+            let held = self.current[self.moves[one].value];
+            let nodes = self.source.steps[self.moves[one].before].source_nodes.clone();
+            let (step, event) = self.copy(OUT, held, host, &nodes);
+            self.plan.buffers[host as usize].first = step;
+            self.copied[one][0] = event;
+        }
+    }
+
+    /// Copies of the values whose memory is taken again from this step on.
+    fn copy_back(&mut self, index: usize) {
+        let coming = self.of(|one| one.fetch == index);
+        if coming.is_empty() {
+            return;
+        }
+        self.follow(BACK);
+        for one in coming {
+            let [host, back] = self.buffers(one);
+            let nodes = self.source.steps[self.moves[one].after].source_nodes.clone();
+            let (step, event) = self.copy(BACK, host, back, &nodes);
+            self.plan.buffers[back as usize].first = step;
+            self.copied[one][1] = event;
+        }
+    }
+
+    /// Lifetimes in the steps of the new plan where no copy ends them, and offsets.
+    fn finish(mut self, position: &[u32]) -> Option<LaunchPlan> {
+        let layout = self.values.layout(&self.moves)?;
+        for (value, uses) in self.values.uses.iter().enumerate() {
+            let (Some(first), Some(last)) = (uses.first(), uses.last()) else { continue };
+            self.plan.buffers[value].first = position[*first];
+            self.plan.buffers[self.current[value] as usize].last = position[*last];
+        }
+        for (value, offset) in layout.first.into_iter().enumerate() {
+            self.plan.buffers[value].offset = offset;
+        }
+        for (index, offsets) in layout.moved.into_iter().enumerate() {
+            for (buffer, offset) in self.buffers(index).into_iter().zip(offsets) {
+                self.plan.buffers[buffer as usize].offset = offset;
+            }
+        }
+        for buffer in &mut self.plan.buffers {
+            buffer.alignment = ALIGNMENT;
+        }
+        self.plan.arena_bytes = layout.arena_bytes;
+        self.plan.pinned_arena_bytes = layout.pinned_bytes;
+        Some(self.plan)
+    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use tenon_runtime::plan::{Launch, TensorSlot};
-    use tenon_tensor::DType;
-
-    use super::*;
-
-    /// A chain in which the first value is read again at the end: b0 is made, b1 of it, b2 of b1, then both.
-    fn plan() -> LaunchPlan {
-        let buffer = |first, last| Buffer {
-            name: "b".into(),
-            dtype: DType::U8,
-            shape: vec![1024],
-            offset: 0,
-            bytes: 1024,
-            alignment: 256,
-            first,
-            last,
-            memory: MemoryKind::Device,
-        };
-        let launch = |arguments: Vec<Argument>| {
-            Step::new(Operation::Launch(Launch {
-                entry: "k".into(),
-                grid: [1.into(), 1.into(), 1.into()],
-                block: [32, 1, 1],
-                dynamic_shared_bytes: 0,
-                cluster: None,
-                arguments,
-            }))
-        };
-        let mut plan = LaunchPlan::new("p");
-        plan.inputs = vec![TensorSlot::new("x", DType::U8, &[1024])];
-        plan.outputs = vec![TensorSlot::new("y", DType::U8, &[1024])];
-        plan.buffers = vec![buffer(0, 4), buffer(1, 2), buffer(2, 3), buffer(3, 4)];
-        plan.steps = vec![
-            launch(vec![Argument::Input(0), Argument::Buffer(0)]),
-            launch(vec![Argument::Buffer(0), Argument::Buffer(1)]),
-            launch(vec![Argument::Buffer(1), Argument::Buffer(2)]),
-            launch(vec![Argument::Buffer(2), Argument::Buffer(3)]),
-            launch(vec![Argument::Buffer(0), Argument::Buffer(3), Argument::Output(0)]),
-        ];
-        place(&mut plan).unwrap();
-        plan
-    }
-
-    #[test]
-    fn a_value_waits_in_host_memory() {
-        let before = plan();
-        before.validate().unwrap();
-        assert_eq!(before.arena_bytes, 3072);
-        assert_eq!(offload(&before, 3072).unwrap(), before);
-        let after = offload(&before, 2048).unwrap();
-        after.validate().unwrap();
-        assert_eq!((after.arena_bytes, after.pinned_arena_bytes), (2048, 1024));
-        let names: Vec<_> = after.steps.iter().map(|step| step.operation.name()).collect();
-        assert_eq!(names, ["launch", "launch", "copy", "launch", "launch", "copy", "launch"]);
-        assert!(matches!(offload(&before, 2047), Err(OffloadError::Crowded { .. })));
-    }
-
-    #[test]
-    fn what_cannot_be_moved_is_said() {
-        let mut padded = plan();
-        padded.extents = vec!["n".into()];
-        assert_eq!(offload(&padded, 0), Err(OffloadError::Extents));
-    }
-}
+mod tests;

@@ -261,6 +261,36 @@ unsafe extern "C" fn cuMemFree_v2(address: u64) -> c_uint {
 /// # Safety
 /// As in `cuda.h`.
 #[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemHostAlloc(memory: *mut Handle, bytes: usize, flags: c_uint) -> c_uint {
+    call("cuMemHostAlloc", true, &format!("bytes={bytes} flags={flags}"), |fake| {
+        let allocated = fake.allocate_host(bytes, flags)?;
+        // SAFETY: a place for an address, as in `cuda.h`.
+        unsafe { give(memory, handle(allocated)) }
+    })
+}
+
+/// # Safety
+/// As in `cuda.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemHostGetDevicePointer_v2(address: *mut u64, memory: Handle, flags: c_uint) -> c_uint {
+    let name = "cuMemHostGetDevicePointer_v2";
+    call(name, true, &format!("flags={flags}"), |fake| {
+        let found = fake.device_address(name, memory as usize)?;
+        // SAFETY: a place for an address, as in `cuda.h`.
+        unsafe { give(address, found) }
+    })
+}
+
+/// # Safety
+/// As in `cuda.h`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemFreeHost(memory: Handle) -> c_uint {
+    call("cuMemFreeHost", true, "", |fake| fake.free_host(memory as usize))
+}
+
+/// # Safety
+/// As in `cuda.h`.
+#[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_uint {
     call("cuMemGetInfo_v2", true, "", |fake| {
         let (left, all) = fake.memory();
@@ -277,8 +307,12 @@ unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_u
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyHtoDAsync_v2(target: u64, source: *const c_void, bytes: usize, stream: Handle) -> c_uint {
     let name = "cuMemcpyHtoDAsync_v2";
-    call(name, true, &format!("target={target:#x} bytes={bytes}"), |fake| {
+    call(name, true, &format!("target={target:#x} bytes={bytes} stream={stream:?}"), |fake| {
         fake.check_stream(name, stream as usize)?;
+        if let Some(pinned) = fake.pinned(source as usize) {
+            let data = fake.read_memory(name, pinned, bytes as u64)?;
+            return fake.write_memory(name, target, &data);
+        }
         // SAFETY: so many bytes may be read, as in `cuda.h`.
         let data = unsafe { slice::from_raw_parts(source.cast::<u8>(), bytes) };
         fake.write_memory(name, target, data)
@@ -290,9 +324,12 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(target: u64, source: *const c_void, by
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyDtoHAsync_v2(target: *mut c_void, source: u64, bytes: usize, stream: Handle) -> c_uint {
     let name = "cuMemcpyDtoHAsync_v2";
-    call(name, true, &format!("source={source:#x} bytes={bytes}"), |fake| {
+    call(name, true, &format!("source={source:#x} bytes={bytes} stream={stream:?}"), |fake| {
         fake.check_stream(name, stream as usize)?;
         let data = fake.read_memory(name, source, bytes as u64)?;
+        if let Some(pinned) = fake.pinned(target as usize) {
+            return fake.write_memory(name, pinned, &data);
+        }
         // SAFETY: so many bytes may be written, as in `cuda.h`.
         unsafe { target.cast::<u8>().copy_from_nonoverlapping(data.as_ptr(), bytes) };
         Ok(())
@@ -304,7 +341,7 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(target: *mut c_void, source: u64, byte
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyDtoDAsync_v2(target: u64, source: u64, bytes: usize, stream: Handle) -> c_uint {
     let name = "cuMemcpyDtoDAsync_v2";
-    call(name, true, &format!("target={target:#x} source={source:#x} bytes={bytes}"), |fake| {
+    call(name, true, &format!("target={target:#x} source={source:#x} bytes={bytes} stream={stream:?}"), |fake| {
         fake.check_stream(name, stream as usize)?;
         let data = fake.read_memory(name, source, bytes as u64)?;
         fake.write_memory(name, target, &data)

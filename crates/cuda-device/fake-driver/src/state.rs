@@ -28,6 +28,8 @@ const LAUNCH_FAILED: u32 = 719;
 
 /// Shared memory that a block may have without the kernel being allowed more.
 const SHARED_WITHOUT_OPT_IN: u32 = 48 << 10;
+/// Distance of the addresses of pinned memory on the host from those on the device: beyond what a process has.
+const HOST_MEMORY: usize = 0x7000_0000_0000_0000;
 /// Handle of the one context.
 pub(crate) const CONTEXT: usize = 0x0c00;
 
@@ -62,6 +64,8 @@ pub(crate) struct Fake {
     pub(crate) retained: u32,
     device: Device,
     allocations: BTreeMap<u64, (DevicePointer, u64)>,
+    /// Pinned memory of the host by the address that it is said to have, with that on the device, where it lies.
+    pinned: BTreeMap<usize, (u64, u64)>,
     modules: HashMap<usize, Arc<Module>>,
     functions: HashMap<usize, Function>,
     streams: HashMap<usize, ()>,
@@ -84,6 +88,7 @@ static FAKE: LazyLock<Mutex<Fake>> = LazyLock::new(|| {
         initialised: false,
         retained: 0,
         allocations: BTreeMap::new(),
+        pinned: BTreeMap::new(),
         modules: HashMap::new(),
         functions: HashMap::new(),
         streams: HashMap::new(),
@@ -181,7 +186,43 @@ impl Fake {
         let Some((allocation, _)) = self.allocations.remove(&address) else {
             return self.refuse("cuMemFree_v2", "no allocation", INVALID_VALUE);
         };
+        if self.pinned.values().any(|(pinned, _)| *pinned == address) {
+            return self.refuse("cuMemFree_v2", "pinned memory of the host", INVALID_VALUE);
+        }
         self.device.free(allocation).map_err(|_| INVALID_VALUE)
+    }
+
+    /// Pinned memory lies on the device, as all memory here. Its address on the host is none that a program may use: it is there to be given back.
+    pub(crate) fn allocate_host(&mut self, bytes: usize, flags: u32) -> Result<usize, u32> {
+        // CU_MEMHOSTALLOC_DEVICEMAP: without it there is no address on the device.
+        if flags & 2 == 0 {
+            return self.refuse("cuMemHostAlloc", "no address on the device is asked for", INVALID_VALUE);
+        }
+        let address = self.allocate(bytes as u64)?;
+        let host = HOST_MEMORY + address as usize;
+        self.pinned.insert(host, (address, bytes as u64));
+        Ok(host)
+    }
+
+    pub(crate) fn device_address(&mut self, call: &str, host: usize) -> Result<u64, u32> {
+        match self.pinned.get(&host) {
+            Some((address, _)) => Ok(*address),
+            None => self.refuse(call, "no pinned memory", INVALID_VALUE),
+        }
+    }
+
+    pub(crate) fn free_host(&mut self, host: usize) -> Result<(), u32> {
+        match self.pinned.remove(&host) {
+            Some((address, _)) => self.free(address),
+            None => self.refuse("cuMemFreeHost", "no pinned memory", INVALID_VALUE),
+        }
+    }
+
+    /// Where an address of pinned memory lies on the device; nothing for other memory of the host.
+    pub(crate) fn pinned(&self, host: usize) -> Option<u64> {
+        let (base, (address, bytes)) = self.pinned.range(..=host).next_back()?;
+        let offset = (host - base) as u64;
+        (offset < *bytes).then_some(address + offset)
     }
 
     /// Free and all bytes.

@@ -32,6 +32,18 @@ const SUCCESS: c_uint = 0;
 /// `CUDA_ERROR_NOT_FOUND`.
 const NOT_FOUND: c_uint = 500;
 
+/// Flags of pinned memory, macros of `cuda.h`: pinned for every context, and at an address of the device.
+const HOST_MEMORY_FLAGS: c_uint = 0x01 | 0x02;
+
+/// What memory is, by the address that the device has for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Memory of the device.
+    Device,
+    /// Pinned memory of the host, with the host's address.
+    Host(usize),
+}
+
 /// Why a device cannot be opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
@@ -87,7 +99,7 @@ pub(crate) struct Context {
     table: &'static Table,
     device: CUdevice,
     raw: CUcontext,
-    allocations: Mutex<AllocationTable<()>>,
+    allocations: Mutex<AllocationTable<Kind>>,
 }
 
 // SAFETY: the driver's functions may be called from any thread with any handle (CUDA C++ Programming Guide, "Driver API": a context is current
@@ -148,7 +160,7 @@ impl Context {
         Ok(self.table)
     }
 
-    fn allocations(&self) -> MutexGuard<'_, AllocationTable<()>> {
+    fn allocations(&self) -> MutexGuard<'_, AllocationTable<Kind>> {
         // The table is consistent between calls; a panic elsewhere does not spoil it.
         self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -177,16 +189,43 @@ impl Context {
         let size = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
         // SAFETY: a pointer to a live local.
         table.check("cuMemAlloc_v2", unsafe { (table.cuMemAlloc_v2)(&mut address, size) })?;
-        self.allocations().insert(address, bytes, ());
+        self.allocations().insert(address, bytes, Kind::Device);
+        Ok(address)
+    }
+
+    /// Allocates pinned memory of the host; gives its address on the device. No bytes are an allocation with an address of its own.
+    pub(crate) fn allocate_host(&self, bytes: u64) -> Result<u64, Failure> {
+        let table = self.enter()?;
+        let mut host = null_mut();
+        let size = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
+        // SAFETY: a pointer to a live local.
+        table.check("cuMemHostAlloc", unsafe { (table.cuMemHostAlloc)(&mut host, size, HOST_MEMORY_FLAGS) })?;
+        let mut address = 0;
+        // SAFETY: a pointer to a live local, and memory that the driver has just given with the flag for an address.
+        let code = unsafe { (table.cuMemHostGetDevicePointer_v2)(&mut address, host, 0) };
+        if let Err(failure) = table.check("cuMemHostGetDevicePointer_v2", code) {
+            // SAFETY: the memory was given above and nothing uses it. The failure that is known matters more than one of this call.
+            let _ = unsafe { (table.cuMemFreeHost)(host) };
+            return Err(failure);
+        }
+        self.allocations().insert(address, bytes, Kind::Host(host as usize));
         Ok(address)
     }
 
     /// Frees an allocation.
     pub(crate) fn free(&self, address: u64) -> Result<(), MemoryError> {
         let table = self.enter()?;
-        self.allocations().remove(address)?;
-        // SAFETY: the address is one that the driver gave, and was not freed before. The driver waits for work that uses it.
-        Ok(table.check("cuMemFree_v2", unsafe { (table.cuMemFree_v2)(address) })?)
+        let kind = self.allocations().remove(address)?;
+        Ok(match kind {
+            // SAFETY: the address is one that the driver gave, and was not freed before. The driver waits for work that uses it.
+            Kind::Device => table.check("cuMemFree_v2", unsafe { (table.cuMemFree_v2)(address) })?,
+            Kind::Host(host) => {
+                // The documentation does not say that freeing waits for copies.
+                self.synchronize()?;
+                // SAFETY: as above, and no work uses it.
+                table.check("cuMemFreeHost", unsafe { (table.cuMemFreeHost)(host as *mut c_void) })?;
+            }
+        })
     }
 
     /// Copies host memory to the device, and waits until it is there.
@@ -221,17 +260,32 @@ impl Context {
         Ok(stream.synchronize()?)
     }
 
-    /// Copies device memory; does not wait.
+    /// Copies memory of the device or pinned memory of the host; does not wait.
     pub(crate) fn copy(&self, source: u64, target: u64, bytes: u64, stream: &StreamHandle) -> Result<(), MemoryError> {
         let allocations = self.allocations();
-        allocations.find_copy(source, target, bytes)?;
+        let ((from, from_offset), (to, to_offset)) = allocations.find_copy(source, target, bytes)?;
         if bytes == 0 {
             return Ok(());
         }
         let table = self.enter()?;
-        // SAFETY: both ranges lie in allocations and share no byte; freeing one waits for the copy.
-        let code = unsafe { (table.cuMemcpyDtoDAsync_v2)(target, source, bytes as usize, stream.raw) };
-        Ok(table.check("cuMemcpyDtoDAsync_v2", code)?)
+        let size = bytes as usize;
+        let host = |address: usize, offset: u64| (address + offset as usize) as *mut c_void;
+        // SAFETY: both ranges lie in allocations and share no byte; freeing one waits for the copy. Pinned memory has an address of the device as well,
+        // so that a copy within it is one on the device.
+        let (name, code) = unsafe {
+            match (*from, *to) {
+                (Kind::Device, Kind::Host(to)) => {
+                    let target = host(to, to_offset);
+                    ("cuMemcpyDtoHAsync_v2", (table.cuMemcpyDtoHAsync_v2)(target, source, size, stream.raw))
+                }
+                (Kind::Host(from), Kind::Device) => {
+                    let source = host(from, from_offset);
+                    ("cuMemcpyHtoDAsync_v2", (table.cuMemcpyHtoDAsync_v2)(target, source, size, stream.raw))
+                }
+                _ => ("cuMemcpyDtoDAsync_v2", (table.cuMemcpyDtoDAsync_v2)(target, source, size, stream.raw)),
+            }
+        };
+        Ok(table.check(name, code)?)
     }
 
     /// Fills device memory; does not wait.
@@ -251,12 +305,22 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         let Ok(table) = self.enter() else { return };
-        let left: Vec<u64> = self.allocations().addresses().collect();
+        let left: Vec<(u64, Kind)> = {
+            let allocations = self.allocations();
+            let addresses = allocations.addresses();
+            addresses.filter_map(|address| Some((address, *allocations.find(address, 0).ok()?.0))).collect()
+        };
+        if left.iter().any(|(_, kind)| *kind != Kind::Device) {
+            let _ = self.synchronize();
+        }
         // SAFETY: what is left was allocated here and not freed. Everything that was made from the context held it, so nothing is left but
         // memory. A refusal changes nothing any more.
         unsafe {
-            for address in left {
-                let _ = (table.cuMemFree_v2)(address);
+            for (address, kind) in left {
+                let _ = match kind {
+                    Kind::Device => (table.cuMemFree_v2)(address),
+                    Kind::Host(host) => (table.cuMemFreeHost)(host as *mut c_void),
+                };
             }
             let _ = (table.cuCtxSetCurrent)(null_mut());
             let _ = (table.cuDevicePrimaryCtxRelease_v2)(self.device);

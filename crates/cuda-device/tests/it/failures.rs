@@ -83,14 +83,47 @@ fn each_call_that_fails_is_a_coded_error() {
 }
 
 #[test]
+fn each_call_for_streams_that_fails_is_a_coded_error() {
+    fn body() {
+        let ran = Instance::new(open(), executable(plan_with_streams(), PTX)).and_then(check_values);
+        check(&ran.unwrap_err());
+    }
+    let name = "failures::each_call_for_streams_that_fails_is_a_coded_error";
+    for (call, number, text) in [
+        ("cuMemHostAlloc", 1, "cuMemHostAlloc failed"),
+        ("cuMemHostGetDevicePointer_v2", 1, "cuMemHostGetDevicePointer_v2 failed"),
+        ("cuStreamCreate", 2, "step 2 (wait): cuda:0 (Simulated GPU): cuStreamCreate failed"),
+        ("cuStreamCreate", 3, "step 5 (wait): cuda:0 (Simulated GPU): cuStreamCreate failed"),
+        ("cuEventRecord", 2, "step 4 (event)"),
+        ("cuStreamWaitEvent", 3, "step 10 (wait)"),
+        ("cuMemcpyDtoHAsync_v2", 1, "step 3 (copy)"),
+        ("cuMemcpyHtoDAsync_v2", 3, "step 6 (copy)"),
+    ] {
+        let settings = format!("fail={call}:{number}:999");
+        let Some(log) = fails(name, &settings, &format!("E0736|{text}|CUDA_ERROR_UNKNOWN"), body) else { return };
+        log.assert_right();
+        assert_eq!(log.count("cuDevicePrimaryCtxRelease_v2"), 1, "{}", log.text);
+    }
+    let expected = "E0720|cuda:0 (Simulated GPU) has not enough memory for cuMemHostAlloc";
+    let Some(log) = fails(name, "fail=cuMemHostAlloc:1:2", expected, body) else { return };
+    log.assert_right();
+}
+
+#[test]
 fn failures_while_giving_back_change_nothing() {
     let name = "failures::failures_while_giving_back_change_nothing";
-    let all =
-        ["cuMemFree_v2", "cuModuleUnload", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuDevicePrimaryCtxRelease_v2"];
+    let all = [
+        "cuMemFree_v2",
+        "cuMemFreeHost",
+        "cuModuleUnload",
+        "cuStreamDestroy_v2",
+        "cuEventDestroy_v2",
+        "cuDevicePrimaryCtxRelease_v2",
+    ];
     for call in all {
         let environment = [(SETTINGS, format!("fail={call}:0:999"))];
         let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let body = || run_and_check(open(), 128).unwrap();
+        let body = || check_values(Instance::new(open(), executable(plan_with_streams(), PTX)).unwrap()).unwrap();
         let Some(log) = run(name, &environment, body, |folder| tenon_fake_cuda_driver::install(folder).unwrap()) else {
             return;
         };

@@ -130,6 +130,45 @@ pub fn plan(shared: u32) -> LaunchPlan {
     plan
 }
 
+/// As [`plan`], but the transposed value goes to pinned host memory on one stream, and back to another buffer on a second, while the first goes on.
+pub fn plan_with_streams() -> LaunchPlan {
+    let mut plan = plan(128);
+    let steps = std::mem::take(&mut plan.steps);
+    let [transpose, _, _, copy, fill, memset] = <[Step; 6]>::try_from(steps).unwrap();
+    let on = |stream: u32, operation: Operation| Step { stream, ..Step::new(operation) };
+    let event = |stream: u32, event: u32| on(stream, Operation::Event(EventMark { event }));
+    let wait = |stream: u32, event: u32| on(stream, Operation::Wait(EventMark { event }));
+    let bytes = plan.buffers[0].bytes;
+    let moved = |stream: u32, source: u32, target: u32| {
+        let (source, target) = (Place::Buffer(source), Place::Buffer(target));
+        on(stream, Operation::Copy(Copy { source, target, bytes: bytes.into() }))
+    };
+    plan.steps = vec![
+        transpose,
+        event(0, 7),
+        wait(1, 7),
+        moved(1, 0, 1),
+        event(1, 8),
+        wait(2, 8),
+        moved(2, 1, 2),
+        event(2, 9),
+        fill,
+        memset,
+        wait(0, 9),
+        copy,
+    ];
+    if let Operation::Copy(copy) = &mut plan.steps[11].operation {
+        copy.source = Place::Buffer(2);
+    }
+    let held = plan.buffers[0].clone();
+    plan.buffers[0].last = 9;
+    plan.buffers.push(Buffer { memory: MemoryKind::Pinned, offset: 0, first: 3, last: 9, ..held.clone() });
+    plan.buffers.push(Buffer { offset: 1024, first: 6, last: 11, ..held });
+    plan.arena_bytes = 2048;
+    plan.pinned_arena_bytes = 512;
+    plan
+}
+
 pub fn executable(plan: LaunchPlan, ptx: &str) -> Arc<Executable> {
     let weight = Tensor::from_f32(vec![1], &[0.5]).unwrap();
     Arc::new(Executable::new(plan, vec![ptx.to_owned()], [("w".to_owned(), weight)]).unwrap())
@@ -142,7 +181,11 @@ pub fn x(rows: usize, columns: usize) -> (String, Tensor) {
 
 /// Runs [`plan`] with two sizes on a device, and checks the values.
 pub fn run_and_check(device: Arc<dyn Device>, shared: u32) -> Result<(), RuntimeError> {
-    let mut instance = Instance::new(device, executable(plan(shared), PTX))?;
+    check_values(Instance::new(device, executable(plan(shared), PTX))?)
+}
+
+/// Runs an instance of [`plan`], or of one that computes the same, with two sizes, and checks the values.
+pub fn check_values(mut instance: Instance) -> Result<(), RuntimeError> {
     for (rows, columns) in [(ROWS as usize, COLUMNS as usize), (2, 5)] {
         let (name, tensor) = x(rows, columns);
         let values = tensor.to_f32_vec().unwrap();
@@ -164,6 +207,18 @@ pub fn open() -> Arc<CudaDevice> {
 #[test]
 fn the_simulator_agrees_with_what_is_expected() {
     run_and_check(Arc::new(SimulatorDevice::default()), 128).unwrap();
+}
+
+/// In the order of the calls, and with copies as late as the events allow; memory as the plan says, so that what a copy may not overwrite is overwritten.
+#[test]
+fn the_simulator_runs_streams_in_any_order() {
+    for (seed, placement) in [(0, Placement::Arena), (3, Placement::Arena), (3, Placement::Separate)] {
+        let device: Arc<dyn Device> =
+            Arc::new(SimulatorDevice::new(SimulatorOptions { seed, ..SimulatorOptions::default() }));
+        let executable = executable(plan_with_streams(), PTX);
+        let parameters = DeviceParameters::upload(&device, executable.parameters()).unwrap();
+        check_values(Instance::with_parameters(device, executable, parameters, placement).unwrap()).unwrap();
+    }
 }
 
 #[test]

@@ -75,3 +75,42 @@ fn newer_devices_run_older_ptx() {
     let Some(log) = with_driver("running::newer_devices_run_older_ptx", "capability=12.1", run) else { return };
     log.assert_right();
 }
+
+#[test]
+fn streams_wait_for_each_other_by_events() {
+    let run = || check_values(Instance::new(open(), executable(plan_with_streams(), PTX)).unwrap()).unwrap();
+    let Some(log) = with_driver("running::streams_wait_for_each_other_by_events", "", run) else { return };
+    log.assert_right();
+    let field = |line: &str, name: &str| {
+        let start = format!("{name}=");
+        line.split(' ').find_map(|part| part.strip_prefix(start.as_str())).map(str::to_owned)
+    };
+    let streams = |call: &str, bytes: &str| -> Vec<String> {
+        let lines = log.lines(call).filter(|line| field(line, "bytes").as_deref() == Some(bytes));
+        lines.filter_map(|line| field(line, "stream")).collect()
+    };
+    // In both runs the buffer's 468 bytes go out and come back, each way on a stream of its own; the first run's input has as many.
+    let (out, back) = (streams("cuMemcpyDtoHAsync_v2", "468"), streams("cuMemcpyHtoDAsync_v2", "468"));
+    let first = &streams("cuMemcpyDtoDAsync_v2", "468")[0];
+    let out: Vec<_> = out.iter().filter(|stream| *stream != first).collect();
+    let back: Vec<_> = back.iter().filter(|stream| *stream != first).collect();
+    assert_eq!((out.len(), back.len()), (2, 2), "{}", log.text);
+    assert!(out[0] == out[1] && back[0] == back[1] && out[0] != back[0], "{}", log.text);
+    // Each wait is for the event that was recorded before it on the other stream.
+    let marks: Vec<_> = log
+        .text
+        .lines()
+        .filter(|line| line.starts_with("cuEventRecord ") || line.starts_with("cuStreamWaitEvent "))
+        .collect();
+    let order: Vec<(Option<String>, Option<String>)> =
+        marks.iter().take(6).map(|line| (field(line, "event"), field(line, "stream"))).collect();
+    let expected_streams = [first, out[0], out[0], back[0], back[0], first];
+    assert!(
+        order.iter().zip(expected_streams).all(|((_, stream), expected)| stream.as_ref() == Some(expected)),
+        "{marks:?}"
+    );
+    assert!(order[0].0 == order[1].0 && order[2].0 == order[3].0 && order[4].0 == order[5].0, "{marks:?}");
+    assert_eq!((log.count("cuMemHostAlloc"), log.count("cuMemFreeHost")), (1, 1));
+    assert_eq!((log.count("cuStreamCreate"), log.count("cuStreamDestroy_v2")), (3, 3));
+    assert_eq!((log.count("cuEventCreate"), log.count("cuEventDestroy_v2")), (3, 3));
+}

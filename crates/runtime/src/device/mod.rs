@@ -8,6 +8,7 @@
 
 mod allocations;
 mod error;
+mod late_streams;
 mod memory;
 mod simulator;
 

@@ -1,14 +1,17 @@
 //! The embedded simulator as a device.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenon_ptx_sim::{Argument, Checks, Counters, LaunchConfig, Module};
 
+use crate::device::late_streams::{LateStreams, Pending};
 use crate::device::{
     AllocationTable, Device, DeviceError, DevicePointer, KernelArgument, KernelHandle, KernelLaunch, ModuleHandle,
     Placement, Stream,
 };
+
+const NAME: &str = "simulator";
 
 /// Bytes that a copy on the device takes through the host at once.
 const CHUNK: u64 = 16 << 20;
@@ -18,7 +21,8 @@ const CHUNK: u64 = 16 << 20;
 pub struct SimulatorOptions {
     /// Memory of the device in bytes; host memory is taken as it is touched.
     pub memory_bytes: u64,
-    /// Seed of the order of warps and blocks; results must not depend on it. 0 keeps blocks in their order.
+    /// Seed of the order of warps, blocks and streams; results must not depend on it. 0 keeps blocks and calls in their order; by any other, copies and
+    /// fills of streams but the first are done as late as events allow.
     pub seed: u64,
     /// Host threads that run blocks; 0 takes all of the machine.
     pub threads: usize,
@@ -41,7 +45,8 @@ impl Default for SimulatorOptions {
     }
 }
 
-/// The embedded simulator: every access checked, every launch counted, done when its call returns.
+/// The embedded simulator: every access checked, every launch counted, and done when its call returns; what streams but the first copy and fill may be
+/// done later, see [`SimulatorOptions::seed`].
 pub struct SimulatorDevice {
     options: SimulatorOptions,
     state: Mutex<State>,
@@ -52,8 +57,7 @@ struct State {
     allocations: AllocationTable<tenon_ptx_sim::DevicePointer>,
     modules: HashMap<u64, LoadedModule>,
     next_module: u64,
-    /// Events that were recorded.
-    events: HashSet<u32>,
+    streams: LateStreams,
 }
 
 struct LoadedModule {
@@ -76,7 +80,7 @@ impl SimulatorDevice {
             allocations: AllocationTable::default(),
             modules: HashMap::new(),
             next_module: 0,
-            events: HashSet::new(),
+            streams: LateStreams::default(),
         };
         SimulatorDevice { options, state: Mutex::new(state) }
     }
@@ -91,29 +95,75 @@ impl SimulatorDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn access(&self, message: String) -> DeviceError {
-        DeviceError::Access { device: self.name(), message }
-    }
-
-    fn find(
-        &self,
-        state: &State,
-        pointer: DevicePointer,
-        bytes: u64,
-    ) -> Result<(tenon_ptx_sim::DevicePointer, u64), DeviceError> {
-        let (allocation, offset) =
-            state.allocations.find(pointer.0, bytes).map_err(|error| self.access(error.to_string()))?;
-        Ok((*allocation, offset))
+    /// Whether work of a stream may be done later than its call.
+    fn is_late(&self, stream: Stream) -> bool {
+        self.options.seed != 0 && stream != Stream::default()
     }
 
     fn module<'a>(&self, state: &'a mut State, module: ModuleHandle) -> Result<&'a mut LoadedModule, DeviceError> {
-        state.modules.get_mut(&module.0).ok_or_else(|| self.access(format!("module {} is not loaded", module.0)))
+        state.modules.get_mut(&module.0).ok_or_else(|| access(format!("module {} is not loaded", module.0)))
     }
+}
+
+impl State {
+    fn copy_now(&mut self, source: DevicePointer, target: DevicePointer, bytes: u64) -> Result<(), DeviceError> {
+        let found = self.allocations.find_copy(source.0, target.0, bytes);
+        let ((from, from_offset), (to, to_offset)) = found.map_err(|error| access(error.to_string()))?;
+        let (from, to) = (*from, *to);
+        let mut done = 0;
+        while done < bytes {
+            let part = CHUNK.min(bytes - done);
+            let data = self.device.read(from, from_offset + done, part)?;
+            self.device.write(to, to_offset + done, &data)?;
+            done += part;
+        }
+        Ok(())
+    }
+
+    fn memset_now(&mut self, target: DevicePointer, byte: u8, bytes: u64) -> Result<(), DeviceError> {
+        let (to, offset) = self.find(target, bytes)?;
+        let chunk = vec![byte; CHUNK.min(bytes) as usize];
+        let mut done = 0;
+        while done < bytes {
+            let part = CHUNK.min(bytes - done);
+            self.device.write(to, offset + done, &chunk[..part as usize])?;
+            done += part;
+        }
+        Ok(())
+    }
+
+    fn find(&self, pointer: DevicePointer, bytes: u64) -> Result<(tenon_ptx_sim::DevicePointer, u64), DeviceError> {
+        let (allocation, offset) =
+            self.allocations.find(pointer.0, bytes).map_err(|error| access(error.to_string()))?;
+        Ok((*allocation, offset))
+    }
+
+    /// Does what waits on a stream, up to a mark or all of it.
+    fn drain(&mut self, stream: u32, mark: Option<(u32, u64)>) -> Result<(), DeviceError> {
+        let mut streams = std::mem::take(&mut self.streams);
+        let done = streams.drain(stream, mark, &mut |work| match work {
+            Pending::Copy { source, target, bytes } => self.copy_now(source, target, bytes),
+            Pending::Memset { target, byte, bytes } => self.memset_now(target, byte, bytes),
+            Pending::Record(..) | Pending::Wait(..) => Ok(()),
+        });
+        self.streams = streams;
+        done
+    }
+
+    /// Does what waits on any stream; gives the first error.
+    fn drain_all(&mut self) -> Result<(), DeviceError> {
+        let done: Vec<_> = self.streams.waiting().into_iter().map(|stream| self.drain(stream, None)).collect();
+        done.into_iter().collect()
+    }
+}
+
+fn access(message: String) -> DeviceError {
+    DeviceError::Access { device: NAME.to_owned(), message }
 }
 
 impl Device for SimulatorDevice {
     fn name(&self) -> String {
-        "simulator".to_owned()
+        NAME.to_owned()
     }
 
     fn placement(&self) -> Placement {
@@ -149,7 +199,7 @@ impl Device for SimulatorDevice {
     fn unload_module(&self, module: ModuleHandle) -> Result<(), DeviceError> {
         match self.lock().modules.remove(&module.0) {
             Some(_) => Ok(()),
-            None => Err(self.access(format!("module {} is not loaded", module.0))),
+            None => Err(access(format!("module {} is not loaded", module.0))),
         }
     }
 
@@ -173,19 +223,23 @@ impl Device for SimulatorDevice {
 
     fn free(&self, pointer: DevicePointer) -> Result<(), DeviceError> {
         let mut state = self.lock();
-        let allocation = state.allocations.remove(pointer.0).map_err(|error| self.access(error.to_string()))?;
+        // What is still to be done may use the memory; that it fails is said when the device is synchronised, where anybody asks.
+        let _ = state.drain_all();
+        let allocation = state.allocations.remove(pointer.0).map_err(|error| access(error.to_string()))?;
         Ok(state.device.free(allocation)?)
     }
 
-    fn upload(&self, target: DevicePointer, data: &[u8], _stream: Stream) -> Result<(), DeviceError> {
+    fn upload(&self, target: DevicePointer, data: &[u8], stream: Stream) -> Result<(), DeviceError> {
         let mut state = self.lock();
-        let (allocation, offset) = self.find(&state, target, data.len() as u64)?;
+        state.drain(stream.0, None)?;
+        let (allocation, offset) = state.find(target, data.len() as u64)?;
         Ok(state.device.write(allocation, offset, data)?)
     }
 
-    fn download(&self, source: DevicePointer, target: &mut [u8], _stream: Stream) -> Result<(), DeviceError> {
-        let state = self.lock();
-        let (allocation, offset) = self.find(&state, source, target.len() as u64)?;
+    fn download(&self, source: DevicePointer, target: &mut [u8], stream: Stream) -> Result<(), DeviceError> {
+        let mut state = self.lock();
+        state.drain(stream.0, None)?;
+        let (allocation, offset) = state.find(source, target.len() as u64)?;
         let data = state.device.read(allocation, offset, target.len() as u64)?;
         target.copy_from_slice(&data);
         Ok(())
@@ -196,65 +250,62 @@ impl Device for SimulatorDevice {
         source: DevicePointer,
         target: DevicePointer,
         bytes: u64,
-        _stream: Stream,
+        stream: Stream,
     ) -> Result<(), DeviceError> {
         let mut state = self.lock();
-        let found = state.allocations.find_copy(source.0, target.0, bytes);
-        let ((from, from_offset), (to, to_offset)) = found.map_err(|error| self.access(error.to_string()))?;
-        let (from, to) = (*from, *to);
-        let mut done = 0;
-        while done < bytes {
-            let part = CHUNK.min(bytes - done);
-            let data = state.device.read(from, from_offset + done, part)?;
-            state.device.write(to, to_offset + done, &data)?;
-            done += part;
+        if !self.is_late(stream) {
+            return state.copy_now(source, target, bytes);
         }
+        state.allocations.find_copy(source.0, target.0, bytes).map_err(|error| access(error.to_string()))?;
+        state.streams.push(stream.0, Pending::Copy { source, target, bytes });
         Ok(())
     }
 
-    fn memset(&self, target: DevicePointer, byte: u8, bytes: u64, _stream: Stream) -> Result<(), DeviceError> {
+    fn memset(&self, target: DevicePointer, byte: u8, bytes: u64, stream: Stream) -> Result<(), DeviceError> {
         let mut state = self.lock();
-        let (to, offset) = self.find(&state, target, bytes)?;
-        let chunk = vec![byte; CHUNK.min(bytes) as usize];
-        let mut done = 0;
-        while done < bytes {
-            let part = CHUNK.min(bytes - done);
-            state.device.write(to, offset + done, &chunk[..part as usize])?;
-            done += part;
+        if !self.is_late(stream) {
+            return state.memset_now(target, byte, bytes);
         }
+        state.find(target, bytes)?;
+        state.streams.push(stream.0, Pending::Memset { target, byte, bytes });
         Ok(())
     }
 
     fn discard(&self, target: DevicePointer, bytes: u64) -> Result<(), DeviceError> {
         let mut state = self.lock();
-        let (allocation, offset) = self.find(&state, target, bytes)?;
+        let (allocation, offset) = state.find(target, bytes)?;
         Ok(state.device.forget(allocation, offset, bytes)?)
     }
 
-    fn record_event(&self, event: u32, _stream: Stream) -> Result<(), DeviceError> {
-        self.lock().events.insert(event);
+    fn record_event(&self, event: u32, stream: Stream) -> Result<(), DeviceError> {
+        self.lock().streams.record(event, stream.0, self.is_late(stream));
         Ok(())
     }
 
-    fn wait_event(&self, event: u32, _stream: Stream) -> Result<(), DeviceError> {
-        // All work is done when its call returns, so that there is nothing to wait for.
-        match self.lock().events.contains(&event) {
-            true => Ok(()),
-            false => Err(self.access(format!("event {event} was never recorded"))),
+    fn wait_event(&self, event: u32, stream: Stream) -> Result<(), DeviceError> {
+        let mut state = self.lock();
+        let (from, number) =
+            state.streams.mark(event).ok_or_else(|| access(format!("event {event} was never recorded")))?;
+        if self.is_late(stream) {
+            state.streams.push(stream.0, Pending::Wait(event, number));
+            return Ok(());
         }
+        state.drain(from, Some((event, number)))
     }
 
-    fn launch(&self, launch: &KernelLaunch<'_>, _stream: Stream) -> Result<Option<Counters>, DeviceError> {
+    fn launch(&self, launch: &KernelLaunch<'_>, stream: Stream) -> Result<Option<Counters>, DeviceError> {
         if launch.cluster.is_some_and(|cluster| cluster != [1; 3]) {
             return Err(DeviceError::Unsupported { device: self.name(), feature: "clusters".to_owned() });
         }
         let mut state = self.lock();
+        state.drain(stream.0, None)?;
         let loaded = self.module(&mut state, launch.kernel.module)?;
         let module = Arc::clone(&loaded.module);
         let Some(entry) = loaded.entries.get(launch.kernel.entry as usize).cloned() else {
-            return Err(
-                self.access(format!("entry {} of module {} is not known", launch.kernel.entry, launch.kernel.module.0))
-            );
+            return Err(access(format!(
+                "entry {} of module {} is not known",
+                launch.kernel.entry, launch.kernel.module.0
+            )));
         };
         let config = LaunchConfig {
             grid: launch.grid,
@@ -280,6 +331,6 @@ impl Device for SimulatorDevice {
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
-        Ok(())
+        self.lock().drain_all()
     }
 }

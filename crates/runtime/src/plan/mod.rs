@@ -9,12 +9,14 @@
 //! - every expression is one over the plan's extents, every extent is that of an input's dimension, and with all extents at their
 //!   capacities no value is larger than its memory;
 //! - buffers lie inside the arena, aligned, and no two whose lifetimes meet overlap;
+//! - steps of different streams that use the same memory are put in order by events;
 //! - a step uses a buffer only between its first and last step, and never writes an input or a parameter by copy or fill;
 //! - every output that has elements is the target of a step.
 
 mod error;
 mod expression;
 mod lifetime;
+mod ordering;
 mod peak;
 mod schema;
 mod support;
@@ -27,6 +29,7 @@ mod tests;
 pub use error::PlanError;
 pub use expression::Expr;
 pub(crate) use expression::{Expressions, Values};
+pub use ordering::{MAX_STREAMS, Timeline};
 pub use peak::Peak;
 pub use schema::{
     Argument, Buffer, Conditional, Copy, EventMark, HostCall, Launch, LaunchPlan, Loop, MemoryKind, Memset, Operation,

@@ -3,8 +3,9 @@
 use crate::plan::{Argument, LaunchPlan, Operation, PlanError, Step};
 
 impl LaunchPlan {
-    /// Refuses, by name, what the executor does not run: weights with extents, streams, host calls, states, clusters, tensor maps, and
-    /// extents that are read inside conditionals. Whether there is pinned memory, the device says.
+    /// Refuses, by name, what the executor does not run: weights with extents, host calls, states, clusters, tensor maps,
+    /// conditionals and what stands in them on other streams than the first, and extents that are read inside conditionals. Whether there is pinned
+    /// memory, the device says.
     pub fn check_supported(&self) -> Result<(), PlanError> {
         if let Some(slot) = self.parameters.iter().find(|slot| slot.extents.is_some()) {
             return Err(PlanError::unsupported(format!("parameter `{}`", slot.name), "`extents` of a parameter"));
@@ -17,7 +18,11 @@ impl LaunchPlan {
             if step.stream == 0 && matches!(step.operation, Operation::ReadExtent(_)) {
                 continue;
             }
-            check_step(&place, step)?;
+            match &step.operation {
+                Operation::Launch(_) | Operation::Copy(_) | Operation::Memset(_) => check_step(&place, 0, step)?,
+                Operation::Event(_) | Operation::Wait(_) => {}
+                _ => check_step(&place, step.stream, step)?,
+            }
         }
         Ok(())
     }
@@ -39,10 +44,10 @@ fn has_conditional(step: &Step) -> bool {
 }
 
 /// Checks a step; those inside conditionals count as the outermost one.
-fn check_step(place: &str, step: &Step) -> Result<(), PlanError> {
+fn check_step(place: &str, stream: u32, step: &Step) -> Result<(), PlanError> {
     let refuse = |what: String| Err(PlanError::unsupported(place.to_owned(), what));
-    if step.stream != 0 {
-        return refuse(format!("stream {}", step.stream));
+    if stream != 0 {
+        return refuse(format!("`{}` on stream {stream}", step.operation.name()));
     }
     match &step.operation {
         Operation::Copy(_) | Operation::Memset(_) | Operation::Event(_) | Operation::Wait(_) => Ok(()),
@@ -53,10 +58,12 @@ fn check_step(place: &str, step: &Step) -> Result<(), PlanError> {
                 false => Ok(()),
             }
         }
-        Operation::If(conditional) => {
-            conditional.then.iter().chain(&conditional.otherwise).try_for_each(|step| check_step(place, step))
-        }
-        Operation::While(repeat) => repeat.body.iter().try_for_each(|step| check_step(place, step)),
+        Operation::If(conditional) => conditional
+            .then
+            .iter()
+            .chain(&conditional.otherwise)
+            .try_for_each(|step| check_step(place, step.stream, step)),
+        Operation::While(repeat) => repeat.body.iter().try_for_each(|step| check_step(place, step.stream, step)),
         other => refuse(format!("`{}`", other.name())),
     }
 }

@@ -229,7 +229,11 @@ fn what_the_executor_lacks_is_refused_by_name() {
             .contains("`host_call`")
     );
     assert!(refused(&|plan| plan.states.push(TensorSlot::new("s", DType::F32, &[1]))).contains("`states`"));
-    assert!(refused(&|plan| plan.steps[1].stream = 1).contains("stream 1"));
+    let on_stream = |stream: u32| Step { stream, ..Step::new(Operation::Event(EventMark { event: 1 })) };
+    let choice = Conditional { predicate: place, host: false, then: vec![on_stream(1)], otherwise: vec![] };
+    assert!(push(Operation::If(choice.clone())).contains("`event` on stream 1"));
+    let conditional = Step { stream: 2, ..Step::new(Operation::If(Conditional { then: vec![], ..choice })) };
+    assert!(refused(&|plan| plan.steps.push(conditional.clone())).contains("`if` on stream 2"));
     assert!(refused(&|plan| launch_of(plan, 0).cluster = Some([2, 1, 1])).contains("`cluster`"));
     assert!(refused(&|plan| plan.parameters[0].extents = Some(vec![1.into()])).contains("`extents`"));
 }

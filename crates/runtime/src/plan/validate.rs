@@ -80,6 +80,7 @@ impl LaunchPlan {
             walk.step = index;
             walk.step(step, 0)?;
         }
+        self.check_order()?;
         for (index, slot) in self.outputs.iter().enumerate() {
             if slot.bytes() != Some(0) && !walk.written.contains(&Place::Output(index as u32)) {
                 return Err(PlanError::structure(format!("output `{}`", slot.name), "no step writes it"));

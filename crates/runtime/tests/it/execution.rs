@@ -249,7 +249,9 @@ fn executables_that_do_not_fit_are_refused() {
     assert_eq!((error.code(), error.to_string().as_str()), ("E0706", "weight `w`: expected f32[8], found f32[4, 8]"));
     let mut wrong = plan();
     wrong.steps[0].stream = 1;
-    assert_eq!(make(wrong, vec![("w".to_owned(), weights())]).code(), "E0705");
+    let error = make(wrong, vec![("w".to_owned(), weights())]);
+    assert_eq!(error.code(), "E0704");
+    assert!(error.to_string().contains("step 0 on stream 1 may still use it: no event stands between"), "{error}");
     let mut wrong = plan();
     wrong.arena_bytes = 0;
     assert_eq!(make(wrong, vec![("w".to_owned(), weights())]).code(), "E0704");
@@ -351,4 +353,35 @@ fn the_device_checks_what_it_is_given() {
     // The two floats were negative; the rest was not touched.
     assert_eq!(bytes[..8], [0; 8]);
     assert_eq!(bytes[8..], [0xbf; 8]);
+}
+
+/// By a seed, copies of other streams are done when something waits for them, so that a missing event shows in the values.
+#[test]
+fn copies_of_other_streams_are_as_late_as_events_allow() {
+    let copied = |seed: u64, with_event: bool| {
+        let device: Arc<dyn Device> =
+            Arc::new(SimulatorDevice::new(SimulatorOptions { seed, ..SimulatorOptions::default() }));
+        let (source, target) = (Allocation::new(&device, 4).unwrap(), Allocation::new(&device, 4).unwrap());
+        let (first, second, third) = (Stream::default(), Stream(1), Stream(2));
+        device.memset(source.pointer(), 1, 4, first).unwrap();
+        device.record_event(1, first).unwrap();
+        device.wait_event(1, second).unwrap();
+        device.copy(source.pointer(), target.pointer(), 4, second).unwrap();
+        device.record_event(2, second).unwrap();
+        if with_event {
+            // By way of a third stream.
+            device.wait_event(2, third).unwrap();
+            device.record_event(3, third).unwrap();
+            device.wait_event(3, first).unwrap();
+        }
+        device.memset(source.pointer(), 2, 4, first).unwrap();
+        device.synchronize().unwrap();
+        let mut bytes = [0; 4];
+        device.download(target.pointer(), &mut bytes, first).unwrap();
+        bytes[0]
+    };
+    assert_eq!((copied(0, true), copied(9, true), copied(0, false), copied(9, false)), (1, 1, 1, 2));
+    let device = SimulatorDevice::new(SimulatorOptions { seed: 9, ..SimulatorOptions::default() });
+    assert_eq!(device.wait_event(5, Stream(1)).unwrap_err().code(), "E0721");
+    assert_eq!(device.memset(device.allocate(4).unwrap(), 0, 5, Stream(1)).unwrap_err().code(), "E0721");
 }

@@ -84,6 +84,42 @@ struct Summary {
     kernels: Vec<Kernel>,
     copies: usize,
     memsets: usize,
+    /// What is estimated of copies that run beside kernels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams: Option<Streams>,
+}
+
+/// Estimates for a plan whose copies to and from host memory have streams of their own.
+#[derive(Serialize)]
+struct Streams {
+    /// Microseconds of the copies, by the bandwidth of the target's link.
+    copies_us: f64,
+    /// Microseconds of the whole plan.
+    estimated_us: f64,
+    /// Microseconds of the whole plan if nothing ran beside anything.
+    one_by_one_us: f64,
+}
+
+impl Streams {
+    /// Of a plan with several streams; nothing where a kernel has no estimate, or the target no link.
+    fn of(program: &Program, costs: &Costs) -> Option<Self> {
+        let (plan, link) = (&program.plan, program.target.gpu.links.pcie);
+        if !plan.has_streams() || link <= 0.0 {
+            return None;
+        }
+        let us = |step: &Step| match &step.operation {
+            Operation::Launch(launch) => {
+                costs.get(&(program.bucket.clone(), program.target.name(), launch.entry.clone())).map(|cost| cost.us)
+            }
+            Operation::Copy(copy) if step.stream != 0 => Some(copy.bytes.as_number()? as f64 / link * 1e6),
+            _ => Some(0.0),
+        };
+        let all: Vec<f64> = plan.steps.iter().map(us).collect::<Option<_>>()?;
+        let timeline = plan.timeline(|index, _| all[index]);
+        let copies = plan.steps.iter().zip(&all).filter(|(step, _)| step.stream != 0);
+        let copies_us = copies.map(|(_, us)| us).sum();
+        Some(Streams { copies_us, estimated_us: timeline.end, one_by_one_us: timeline.sum })
+    }
 }
 
 pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
@@ -145,6 +181,11 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
                 count => format!("; {count} branches and loops, one round of each counted"),
             }
         ))?;
+        if let Some(Streams { copies_us, estimated_us, one_by_one_us }) = summary.streams {
+            output.print(&format!(
+                "copies to and from host memory take about {copies_us:.2} us beside kernels: {estimated_us:.2} us in all, {one_by_one_us:.2} us one by one\n"
+            ))?;
+        }
         let row = |kernel: Kernel| {
             let (nodes, rules) = (kernel.source_nodes.join(", "), kernel.rules.join(", "));
             let us = kernel.estimated_us.map_or("-".to_owned(), |us| format!("{us:.2}"));
@@ -264,6 +305,7 @@ fn summary(program: Program, model: &str, hash: &str, costs: &Costs) -> Summary 
             _ => {}
         }
     }
+    let streams = Streams::of(&program, costs);
     Summary {
         model: model.to_owned(),
         recipe_hash: hash.to_owned(),
@@ -274,5 +316,6 @@ fn summary(program: Program, model: &str, hash: &str, costs: &Costs) -> Summary 
         kernels,
         copies,
         memsets,
+        streams,
     }
 }
