@@ -6,6 +6,7 @@
 //!
 //! - `wire` bounds a file before it is decoded; `proto` holds the generated messages.
 //! - `tensor`, `external` read data; `value` reads declared types.
+//! - `fixed_dimensions` gives free dimensions of inputs sizes before the model is imported.
 //! - `build` and `function` make graphs; `graph` orders nodes; `node` hands out attributes.
 //!
 //! Then [`import_model`] turns the graph into a module of the graph dialect (`import`), each node by the importer of its operator (`ops`).
@@ -13,6 +14,7 @@
 mod build;
 mod error;
 mod external;
+mod fixed_dimensions;
 mod function;
 mod graph;
 mod import;
@@ -27,6 +29,7 @@ mod value;
 mod wire;
 
 pub use error::{ImportError, NodeSite};
+pub use fixed_dimensions::FixedDimensions;
 pub use graph::Graph;
 pub use import::{ImportOptions, Imported, Weights, import_loaded, import_model};
 pub use model::Model;

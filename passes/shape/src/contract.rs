@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tenon_graph_dialect::operators::SetDimensionSize;
 use tenon_graph_dialect::{DimExpr, OperatorKind, TensorType};
-use tenon_ir::Module;
+use tenon_ir::{Attribute, IrError, Module};
 use tenon_pass_manager::{Pass, PassContext, PassError, Refusal, nearest};
 use tenon_recipe::{Combine, DimEntry, InputClause, Recipe};
 
@@ -13,6 +13,9 @@ use crate::ranges::{self, Range};
 use crate::space::MAX_POINTS;
 use crate::substitute::substitute;
 use crate::{Axis, Entry, Port, ShapeSpace, toml_key};
+
+/// Where a module notes dimensions of inputs that the recipe made numbers before the model was imported.
+const FIXED: &str = "graph.fixed_dimensions";
 
 /// Names the dimensions of inputs as the recipe does, refuses contradictions between recipe and model, and writes the promise into the
 /// module.
@@ -40,8 +43,10 @@ impl Pass for Contract {
         substitute(module, &|name| renames.get(name).cloned(), &|_| None)?;
         context.count("dimensions named", renames.len() as u64);
         let mut free = free_symbols(&Entry::of(module)?.inputs);
-        free.extend(bounds_of_counts(module)?);
-        covered(recipe, &free, &ranges::of(module))?;
+        free.extend(take_fixed(module).into_iter().filter(|name| recipe.dims.contains_key(name)));
+        let counts = bounds_of_counts(module)?;
+        free.extend(counts.keys().cloned());
+        covered(recipe, &free, &counts, &ranges::of(module))?;
         padded_with(recipe, &Entry::of(module)?.inputs)?;
 
         let dims = free.into_iter().map(|name| {
@@ -177,23 +182,62 @@ fn free_symbols(inputs: &[Port]) -> BTreeSet<String> {
     inputs.iter().flat_map(|port| &port.ty.dims).flat_map(|dim| dim.extent.symbols()).collect()
 }
 
-/// Symbols that bound what the program counts itself and that nothing in the model defines: those of the lists that
-/// `graph.set_dimension_size` cuts.
-fn bounds_of_counts(module: &Module<'_>) -> Result<BTreeSet<String>, PassError> {
+/// Notes dimensions of inputs that the recipe has made numbers before the model was imported, by their names.
+///
+/// # Errors
+/// A size above what an attribute holds.
+pub fn write_fixed(module: &Module<'_>, fixed: &BTreeMap<String, u64>) -> Result<(), IrError> {
+    let context = module.context();
+    let size = |size: &u64| context.i64(i64::try_from(*size).unwrap_or(i64::MAX));
+    let entries: Vec<_> = fixed.iter().map(|(name, value)| (name.as_str(), size(value))).collect();
+    module.op().set_attribute(FIXED, context.dictionary(&entries))
+}
+
+/// The names of these dimensions, which the module forgets: from here on the shape space has them.
+fn take_fixed(module: &Module<'_>) -> Vec<String> {
+    let fixed = module.op().attribute(FIXED).and_then(Attribute::as_dictionary).unwrap_or_default();
+    let names = fixed.iter().map(|(name, _)| name.clone()).collect();
+    module.op().remove_attribute(FIXED);
+    names
+}
+
+/// Symbols that bound what the program counts itself and that nothing in the model defines, those of the lists that
+/// `graph.set_dimension_size` cuts, each with what it bounds: `iterations of node `Loop_3``.
+///
+/// # Errors
+/// An operation that does not say what it cuts.
+pub fn bounds_of_counts(module: &Module<'_>) -> Result<BTreeMap<String, String>, PassError> {
     let cuts: Vec<_> = module.op().walk().into_iter().filter(|op| op.is(SetDimensionSize::NAME)).collect();
     let mut computed = BTreeSet::new();
-    let mut bounds = BTreeSet::new();
+    let mut bounds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for op in &cuts {
         computed.insert(SetDimensionSize::read(*op)?.extent.to_string());
         let Some(list) = op.operand(0) else { continue };
         let first = TensorType::read(list.ty())?.dims.into_iter().next();
-        bounds.extend(first.into_iter().flat_map(|dim| dim.extent.symbols()));
+        for symbol in first.into_iter().flat_map(|dim| dim.extent.symbols()) {
+            bounds.entry(symbol).or_default().extend(op.location().names());
+        }
     }
-    Ok(bounds.difference(&computed).cloned().collect())
+    bounds.retain(|name, _| !computed.contains(name));
+    let described = |(name, nodes): (String, BTreeSet<String>)| {
+        let nodes: Vec<_> = nodes.into_iter().map(|node| format!("`{node}`")).collect();
+        // The importer names the bound of a loop so.
+        let what = if name.starts_with("loop_") { "iterations" } else { "elements" };
+        (
+            name,
+            if nodes.is_empty() { format!("{what} of a node") } else { format!("{what} of node {}", nodes.join(", ")) },
+        )
+    };
+    Ok(bounds.into_iter().map(described).collect())
 }
 
 /// Refuses a free dimension that no clause covers, and a clause that covers none.
-fn covered(recipe: &Recipe, free: &BTreeSet<String>, ranges: &[(String, Range)]) -> Result<(), PassError> {
+fn covered(
+    recipe: &Recipe,
+    free: &BTreeSet<String>,
+    counts: &BTreeMap<String, String>,
+    ranges: &[(String, Range)],
+) -> Result<(), PassError> {
     // A name that only fixed dimensions carry is covered too.
     let named = recipe.inputs.values().flat_map(|clause| clause.dims.iter().flatten());
     let used: BTreeSet<_> =
@@ -203,15 +247,22 @@ fn covered(recipe: &Recipe, free: &BTreeSet<String>, ranges: &[(String, Range)])
     let missing: Vec<_> = free.iter().filter(|name| !recipe.dims.contains_key(*name)).collect();
     if let Some(first) = missing.first() {
         let line = |name: &&String| {
-            let (size, note) = ranges::suggestion(ranges, name);
+            let (size, mut note) = ranges::suggestion(ranges, name);
+            if let Some(what) = counts.get(*name) {
+                note = format!("  # most {what}");
+            }
             format!("{} = {{ allowed = [{size}] }}{note}", toml_key(name))
         };
         let stanza: Vec<_> = missing.iter().map(line).collect();
         let (what, them) = if missing.len() == 1 { ("dimension", "it") } else { ("dimensions", "them") };
         let names: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
+        let bounded = missing.iter().filter_map(|name| Some((name, counts.get(*name)?)));
+        let bounded: Vec<_> = bounded
+            .map(|(name, what)| format!("; `{name}` is the most {what}, which nothing in the model bounds"))
+            .collect();
         return Err(Refusal::new(
             "E0223",
-            format!("{what} {} of the model may have any size", names.join(", ")),
+            format!("{what} {} of the model may have any size{}", names.join(", "), bounded.concat()),
             format!(
                 "{}say in a recipe which sizes {them} may have:\n\n[semantic.dims]\n{}{}",
                 misspelt(&unused, &missing),

@@ -21,7 +21,7 @@ mod substitute;
 
 pub use bucket::Bucket;
 pub use clauses::{Attached, attached};
-pub use contract::Contract;
+pub use contract::{Contract, bounds_of_counts, write_fixed};
 pub use entry::{Entry, Port};
 pub use ranges::{Range, of as ranges, suggestion as suggested_size};
 pub use rows::{Mixed, Rows, RowsError};

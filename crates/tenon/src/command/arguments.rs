@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tenon_import_onnx::ImportOptions;
 use tenon_ir::Session;
-use tenon_recipe::{DimEntry, InputClause, Loaded, Recipe};
+use tenon_recipe::{DimEntry, Loaded, Recipe};
 use tenon_shape_passes::Point;
 use tenon_target::Target;
 use tenon_tensor::{Tensor, read_npy};
@@ -137,7 +137,10 @@ impl ModelArguments {
     ) -> Result<Prepared<'s>, Failure> {
         // The recipe first: it is read faster than a model.
         let loaded = self.recipe.as_deref().map(super::recipe::load).transpose()?;
-        let source = self.source(session, inputs, output)?;
+        if let (true, Some(path), Some(loaded)) = (self.shapes_from_inputs, &self.recipe, &loaded) {
+            check_sizes_once(path, loaded)?;
+        }
+        let source = self.source(session, inputs, loaded.as_ref(), output)?;
         let recipe = self.effective_recipe(loaded.as_ref(), &source, output)?;
         let request = self.request(recipe, inputs, is_run)?;
         let hint = self.from.is_none().then_some(SHAPES_FROM_INPUTS);
@@ -196,14 +199,11 @@ impl ModelArguments {
         let shapes = || inputs.iter().map(|(name, tensor)| (name.clone(), shape_of(tensor)));
         if self.shapes_from_inputs {
             // One bucket, whose sizes the inputs give: the importer fixes them, or for a module, which is read as it is, the recipe.
-            recipe.dims.clear();
-            recipe.inputs.clear();
             if self.model.as_ref().is_some_and(|path| path.extension().is_some_and(|ending| ending == "mlir")) {
-                let clause = |shape: Vec<u64>| InputClause {
-                    dims: Some(shape.into_iter().map(DimEntry::Fixed).collect()),
-                    ..InputClause::default()
-                };
-                recipe.inputs = shapes().map(|(name, shape)| (name, clause(shape))).collect();
+                for (name, shape) in shapes() {
+                    let dims = Some(shape.into_iter().map(DimEntry::Fixed).collect());
+                    recipe.inputs.entry(name).or_default().dims = dims;
+                }
             }
         }
         let names = if self.targets.is_empty() { &recipe.targets } else { &self.targets };
@@ -256,6 +256,7 @@ impl ModelArguments {
         &self,
         session: &'s Session,
         inputs: &BTreeMap<String, Tensor>,
+        loaded: Option<&Loaded>,
         output: &Output,
     ) -> Result<Source<'s>, Failure> {
         let weights = self.weights.as_deref();
@@ -270,13 +271,17 @@ impl ModelArguments {
                 } else {
                     ImportOptions::default()
                 };
-                Source::model(session, path, &options, weights)?
+                let recipe = loaded.map_or_else(Recipe::default, |loaded| loaded.recipe.clone());
+                Source::model_for(session, path, &options, weights, &recipe)?
             }
             (None, None) => {
                 let message = "neither a model nor a dump is named";
                 return Err(Diagnostic::new("E0001", message).with_help("name a model, or a dump with --from").into());
             }
         };
+        for (name, size) in &source.fixed {
+            output.detail(&format!("`{name}` is {size} from the import on: the model cannot be imported with it free"));
+        }
         for name in &source.constant_inputs {
             output.note(&format!("input `{name}` decides a shape: its value is compiled in"));
         }
@@ -299,6 +304,31 @@ impl<'s> Prepared<'s> {
             None => driver,
         })
     }
+}
+
+/// Refuses a recipe that says which sizes there are, beside inputs that say it.
+fn check_sizes_once(path: &Path, loaded: &Loaded) -> Result<(), Failure> {
+    let Recipe { dims, inputs, .. } = &loaded.recipe;
+    let clause = dims.keys().map(|name| format!("semantic.dims.{name}")).next();
+    let clause = clause.or_else(|| {
+        let mut sized = inputs.iter().filter(|(_, clause)| clause.dims.is_some());
+        sized.next().map(|(name, _)| format!("semantic.inputs.{name}.dims"))
+    });
+    let Some(clause) = clause else { return Ok(()) };
+    let message = format!(
+        "--shapes-from-inputs compiles for the shapes of the inputs, and `{clause}` of the recipe says which sizes there are"
+    );
+    let help =
+        "leave out --shapes-from-inputs, and the bucket that holds the inputs is taken; or name a recipe without sizes";
+    let diagnostic = Diagnostic::new("E0055", message).with_help(help);
+    let place = loaded.clauses.iter().find(|(known, _)| **known == clause || known.starts_with(&format!("{clause}.")));
+    Err(match place {
+        Some((_, span)) => {
+            diagnostic.with_source(&path.display().to_string(), &loaded.text.as_str().into(), span.clone())
+        }
+        None => diagnostic,
+    }
+    .into())
 }
 
 fn shape_of(tensor: &Tensor) -> Vec<u64> {

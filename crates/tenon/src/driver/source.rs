@@ -1,11 +1,13 @@
 //! What compilation begins with.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tenon_import_onnx::{ImportOptions, import_model};
+use tenon_import_onnx::{FixedDimensions, ImportOptions, Imported, Model, import_loaded, import_model};
 use tenon_ir::{Attribute, Module, Session};
+use tenon_recipe::{DimClause, DimEntry, Recipe};
 use tenon_shape_passes::{Attached, Point};
 use tenon_target::Target;
 use tenon_tensor::Tensor;
@@ -29,6 +31,8 @@ pub struct Source<'s> {
     pub constant_inputs: Vec<String>,
     /// Inputs that a run gives under the same name, and that are kept between runs; their first values are among the weights.
     pub states: Vec<String>,
+    /// Dimensions that became numbers when the model was imported, which it could not be with them free, as the recipe allows one size of each.
+    pub fixed: BTreeMap<String, u64>,
     /// What a dump of stage `contract` or later says of the recipe that was applied to it.
     pub contracted: Option<Attached>,
     pub(super) bucket: Option<String>,
@@ -53,6 +57,21 @@ impl<'s> Source<'s> {
         options: &ImportOptions,
         weights: Option<&Path>,
     ) -> Result<Source<'s>, Failure> {
+        Source::model_for(session, path, options, weights, &Recipe::default())
+    }
+
+    /// As [`Source::model`]. An ONNX model that cannot be imported with its dimensions free is imported with those as numbers of which the recipe allows
+    /// one size.
+    ///
+    /// # Errors
+    /// As [`Source::model`].
+    pub fn model_for(
+        session: &'s Session,
+        path: &Path,
+        options: &ImportOptions,
+        weights: Option<&Path>,
+        recipe: &Recipe,
+    ) -> Result<Source<'s>, Failure> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
         match ending.as_str() {
             "onnx" if weights.is_some() => {
@@ -60,8 +79,12 @@ impl<'s> Source<'s> {
                 Err(Diagnostic::new("E0032", message).with_help("leave out --weights").into())
             }
             "onnx" => {
-                let imported = import_model(session, path, options)?;
+                let (imported, fixed) = match import_model(session, path, options) {
+                    Ok(imported) => (imported, BTreeMap::new()),
+                    Err(free) => import_fixed(session, path, options, recipe).unwrap_or_else(|| Err(free.into()))?,
+                };
                 Ok(Source {
+                    fixed,
                     stage: Stage::Import,
                     name: path.display().to_string(),
                     weights: imported.weights,
@@ -91,6 +114,7 @@ impl<'s> Source<'s> {
                     bucket: None,
                     point: Point::new(),
                     target: None,
+                    fixed: BTreeMap::new(),
                     body: Body::Module(imported.module),
                 })
             }
@@ -162,6 +186,7 @@ impl<'s> Source<'s> {
             bucket: header.bucket,
             point: Point::new(),
             target,
+            fixed: BTreeMap::new(),
             body: Body::Text(String::new()),
             name,
         };
@@ -208,6 +233,49 @@ impl<'s> Source<'s> {
             Body::Text(text) => Content::Text(without_header(text)),
         })
     }
+}
+
+/// Imports with the sizes that a recipe leaves no choice of; nothing where it has none that the model leaves free.
+#[allow(clippy::type_complexity)]
+fn import_fixed<'s>(
+    session: &'s Session,
+    path: &Path,
+    options: &ImportOptions,
+    recipe: &Recipe,
+) -> Option<Result<(Imported<'s>, BTreeMap<String, u64>), Failure>> {
+    let sizes = only_sizes(recipe);
+    if options.shapes.is_some() || sizes.is_empty() {
+        return None;
+    }
+    let mut model = Model::load(path).ok()?;
+    let fixed = model.fix_dimensions(&sizes);
+    if fixed.is_empty() {
+        return None;
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let imported = import_loaded(session, &model, &name, options).map_err(Failure::from).and_then(|imported| {
+        tenon_shape_passes::write_fixed(&imported.module, &fixed)?;
+        Ok((imported, fixed))
+    });
+    Some(imported)
+}
+
+/// Dimensions of which a recipe allows one size.
+fn only_sizes(recipe: &Recipe) -> FixedDimensions {
+    let only = |name: &String| match recipe.dims.get(name) {
+        Some(DimClause { allowed, pad: false, .. }) if allowed.len() == 1 => Some(allowed[0]),
+        _ => None,
+    };
+    let size = |entry: &DimEntry| match entry {
+        DimEntry::Fixed(size) => Some(*size),
+        DimEntry::Named(name) => only(name),
+    };
+    let inputs = recipe.inputs.iter().filter_map(|(name, clause)| {
+        let dims = clause.dims.as_ref()?;
+        Some((name.clone(), dims.iter().map(size).collect()))
+    });
+    let names = recipe.dims.keys().filter_map(|name| Some((name.clone(), only(name)?)));
+    FixedDimensions { inputs: inputs.collect(), names: names.collect() }
 }
 
 fn without_header(text: &str) -> String {

@@ -202,6 +202,93 @@ module attributes {graph.model = "two"} {
     tenon(&["recipe", "check", &over]).refused("E0208");
 }
 
+/// `init` writes sizes that `check` takes: the smallest that fit the model together, where 1 does not.
+#[test]
+fn a_recipe_to_start_from_has_sizes_that_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let x = r#"tensor<?x?xf32, {dims = ["n", "m"]}>"#;
+    let model = |name: &str, constant: usize| {
+        let text = format!(
+            r#"
+module attributes {{graph.model = "fits"}} {{
+  func.func @main(%x: {x} {{graph.name = "x"}}) -> ({x} {{graph.name = "y"}}) {{
+    %0 = graph.constant dense<1.0> : tensor<1x{constant}xf32> -> tensor<1x{constant}xf32>
+    %1 = graph.concat(%x, %0) {{axis = 0 : i64}} : ({x}, tensor<1x{constant}xf32>) -> tensor<?x?xf32, {{dims = ["n+1", "m"]}}> loc("Concat_0")
+    %2 = graph.slice %1 {{sizes = ["n", "m"], starts = [0, 0], steps = array<i64: 1, 1>}} : tensor<?x?xf32, {{dims = ["n+1", "m"]}}> -> {x} loc("Slice_0")
+    return %2 : {x}
+  }}
+}}
+"#
+        );
+        write(&folder, name, text)
+    };
+    let eight = model("eight.mlir", 8);
+    let recipe = tenon(&["recipe", "init", &eight]).done().to_owned();
+    assert!(recipe.contains("m = { allowed = [8]") && recipe.contains("n = { allowed = [1]"), "{recipe}");
+    assert!(recipe.contains("# The model is refused with smaller ones."), "{recipe}");
+    tenon(&["recipe", "check", &write(&folder, "eight.toml", recipe), &eight]).done();
+    // A size that is not tried: the refusal is that of the first sizes, and says which clauses decide.
+    let seven = tenon(&["recipe", "init", &model("seven.mlir", 7)]);
+    let said = seven.refused("E0303");
+    assert!(
+        said.contains("dimension 1 is 7 in one operand and 1 in another")
+            || said.contains("1 in one operand and 7 in another"),
+        "{said}"
+    );
+    assert!(said.contains("(`semantic.dims.m`, `semantic.dims.n`)"), "{said}");
+}
+
+/// Dimensions of which the recipe allows one size are numbers when the model is imported, where it cannot be imported with them free.
+#[test]
+fn one_size_of_a_dimension_is_enough_to_import_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = testdata("command/squeezed.onnx");
+    tenon(&["lower", &model, "--stage", "import"]).refused("E0135");
+    let text = tenon(&["recipe", "init", &model]).done().to_owned();
+    assert!(text.contains("batch = { allowed = [1]") && text.contains("n = { allowed = [4]"), "{text}");
+    let started = write(&folder, "started.toml", text);
+    tenon(&["recipe", "check", &started, &model]).done();
+    let short =
+        write(&folder, "short.toml", "recipe = 1\n[semantic.dims]\nbatch = { allowed = [2] }\nn = { allowed = [4] }\n");
+    let values: Vec<f32> = (0..8).map(|value| value as f32 / 2.0 - 1.0).collect();
+    let weight = |row: usize, column: usize| row as f32 + column as f32 / 4.0;
+    let y = |rows: usize| -> Vec<f32> {
+        let product = |place: usize| (0..4).map(|k| values[place / 3 * 4 + k] * weight(k, place % 3)).sum();
+        (0..rows * 3).map(product).collect()
+    };
+    for (recipe, rows, bucket) in [(&started, 1, "batch=1,n=4"), (&short, 2, "batch=2,n=4")] {
+        let x = Tensor::from_f32(vec![rows, 1, 4], &values[..rows * 4]).unwrap();
+        let x = format!("x={}", write_npy(&folder, "x.npy", &x));
+        let out = file(&folder, "out");
+        let ran = tenon(&["run", &model, "--recipe", recipe, "--input", &x, "-o", &out]);
+        assert!(ran.done().contains(bucket), "{}", ran.stdout);
+        let read = || tenon_tensor::read_npy(file(&folder, "out/y.npy")).unwrap().to_f32_vec().unwrap();
+        assert_eq!(read(), y(rows));
+        let bundles = tempfile::tempdir().unwrap();
+        let built = tenon(&["--json", "build", &model, "--recipe", recipe, "-o", bundles.path().to_str().unwrap()]);
+        let value: serde_json::Value = serde_json::from_str(built.done()).unwrap();
+        let bundle = value["file"].as_str().unwrap().to_owned();
+        assert!(tenon(&["run", &bundle, "--input", &x, "-o", &out]).done().contains(bucket));
+        assert_eq!(read(), y(rows));
+    }
+    // Of two sizes none is the model's.
+    let two = write(
+        &folder,
+        "two.toml",
+        "recipe = 1\n[semantic.dims]\nbatch = { allowed = [1, 2] }\nn = { allowed = [4] }\n",
+    );
+    tenon(&["recipe", "check", &two, &model]).refused("E0135");
+    let wrong =
+        write(&folder, "wrong.toml", "recipe = 1\n[semantic.dims]\nbatch = { allowed = [1] }\nn = { allowed = [5] }\n");
+    tenon(&["recipe", "check", &wrong, &model]).refused("E01");
+    let other = write(
+        &folder,
+        "other.toml",
+        "recipe = 1\n[semantic.dims]\nbatch = { allowed = [2] }\nn = { allowed = [4] }\nk = { allowed = [3] }\n",
+    );
+    assert!(tenon(&["recipe", "check", &other, &model]).refused("E0224").contains("`k`"));
+}
+
 /// Two dimensions that meet in an operator: sizes that differ are refused by the bucket, and sizes that may differ with what to write instead.
 #[test]
 fn sizes_that_do_not_meet_are_refused_by_bucket() {

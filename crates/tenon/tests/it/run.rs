@@ -112,6 +112,18 @@ fn the_shapes_of_the_inputs_are_a_bucket_of_their_own() {
     for (actual, expected) in result.to_f64_vec().unwrap().iter().zip(expected(&x)) {
         assert!((actual - expected).abs() < 1e-6, "{actual} instead of {expected}");
     }
+    // A recipe says which sizes there are, or the inputs do; its other clauses hold beside them.
+    let run = |recipe: &str| {
+        let recipe = write(&folder, "beside.toml", recipe);
+        tenon(&["run", &model, "--weights", &weights, "--shapes-from-inputs", "--input", &given, "--recipe", &recipe])
+    };
+    let sized = run("recipe = 1\n[semantic.dims]\nbatch = { allowed = [5] }\n");
+    let said = sized.refused("E0055");
+    assert!(said.contains("`semantic.dims.batch`") && said.contains("beside.toml"), "{said}");
+    let named = run("recipe = 1\n[semantic.inputs.x]\ndims = [5, 3]\n");
+    assert!(named.refused("E0055").contains("`semantic.inputs.x.dims`"), "{}", named.stderr);
+    run("recipe = 1\n[semantic.inputs.x]\ndtype = 'f32'\n[semantic.numerics]\nrewrites = 'exact'\n").done();
+    run("recipe = 1\n[semantic.inputs.x]\ndtype = 'f16'\n").refused("E0221");
 }
 
 #[test]

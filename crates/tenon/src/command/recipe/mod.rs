@@ -16,6 +16,9 @@ use crate::driver::{Driver, Request, Source};
 use crate::stage::Stage;
 use crate::{Diagnostic, Failure};
 
+/// How far a model is lowered to check a recipe: control flow is placed, so that every bucket has been inferred anew, and nothing is scheduled yet.
+const CHECKED: Stage = Stage::Flow;
+
 #[derive(Subcommand)]
 pub(super) enum Recipes {
     /// Write a commented recipe to start from.
@@ -155,8 +158,7 @@ fn init(arguments: &Init, output: &Output) -> Result<(), Failure> {
             })?
         }
     };
-    let source = Source::model(&session, &arguments.model, &ImportOptions::default(), None)?;
-    let text = init::recipe_for(&source, &arguments.model, format)?;
+    let text = init::recipe_for(&session, &arguments.model, format, output)?;
     match &arguments.output {
         None => output.print(&text),
         Some(path) if path.exists() => {
@@ -191,11 +193,10 @@ fn check(arguments: &Check, output: &Output) -> Result<(), Failure> {
         None => None,
         Some(model) => {
             let session = Session::new();
-            let source = Source::model(&session, model, &ImportOptions::default(), None)?;
+            let source = Source::model_for(&session, model, &ImportOptions::default(), None, &recipe)?;
             let request = Request { targets: targets.clone(), ..Request::of(recipe.clone()) };
             let mut driver = Driver::new(&session, &request)?.with_recipe_text(&arguments.recipe, &loaded);
-            // As far as control flow is placed: every bucket has then been inferred anew, and nothing is scheduled yet.
-            Some(driver.check(&source, Stage::Flow)?)
+            Some(driver.check(&source, CHECKED)?)
         }
     };
     let names: Vec<_> = targets.iter().map(|target| target.name()).collect();
