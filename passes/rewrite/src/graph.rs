@@ -53,6 +53,19 @@ fn is_proportional(operator: &Operator) -> bool {
     )
 }
 
+/// Most products of two elements that a contraction of weights may take to be computed ahead: well below a second of the interpreter.
+const MOST_PRODUCTS: u64 = 1 << 26;
+
+/// Whether an operator of weights is computed ahead: one whose work is in proportion, or a contraction of little work.
+fn is_computed_ahead(operator: &Operator, result: Option<&TensorType>, operands: &[Option<&TensorType>]) -> bool {
+    let Operator::Contract(contract) = operator else { return is_proportional(operator) };
+    let shape = |ty: Option<&TensorType>| ty.and_then(TensorType::known_shape);
+    let (Some(result), Some(lhs)) = (shape(result), shape(operands.first().copied().flatten())) else { return false };
+    let summed = contract.summed();
+    let summed = contract.lhs.chars().zip(lhs).filter(|(label, _)| summed.contains(label)).map(|(_, size)| size);
+    result.into_iter().chain(summed).try_fold(1u64, u64::checked_mul).is_some_and(|products| products <= MOST_PRODUCTS)
+}
+
 /// A value that follows from weights is computed ahead only where it takes at most this many bytes, or twice those of the weights.
 const SMALL: u64 = 1 << 16;
 
@@ -74,7 +87,13 @@ impl Analysis<Node> for Types {
         let size = types.first().and_then(bytes);
         let known = match &node.symbol {
             Symbol::Parameter(_) => size,
-            Symbol::Operator(operation) if is_proportional(&operation.operator) => {
+            Symbol::Operator(operation)
+                if is_computed_ahead(
+                    &operation.operator,
+                    types.first(),
+                    &node.children.iter().map(|id| egraph[*id].data.types.first()).collect::<Vec<_>>(),
+                ) =>
+            {
                 let below =
                     node.children.iter().try_fold(0u64, |sum, id| Some(sum.saturating_add(egraph[*id].data.known?)));
                 let below = if let Operator::Constant(_) = operation.operator { size } else { below };

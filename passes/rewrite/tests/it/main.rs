@@ -167,3 +167,38 @@ fn operators_name_the_rules_that_made_them() {
     assert!(rules.iter().any(|rule| rule == "merge-contractions"), "{rules:?}");
     assert!(report.remarks.iter().any(|remark| remark.message.contains("merge-contractions")));
 }
+
+/// A product of two weights is no work of the program, unless it is much work of the compiler, or makes more bytes than it takes.
+#[test]
+fn products_of_weights_are_computed_ahead() {
+    let session = Session::new();
+    let text = |rows: usize, depth: usize| {
+        let (a, b) = (format!("tensor<{rows}x{depth}xf32>"), format!("tensor<{depth}x{rows}xf32>"));
+        let square = format!("tensor<{rows}x{rows}xf32>");
+        let x = format!("tensor<4x{rows}xf32>");
+        format!(
+            r#"
+module {{
+  graph.parameter @a : {a}
+  graph.parameter @b : {b}
+  func.func @main(%x: {x} {{graph.name = "x"}}) -> ({x} {{graph.name = "y"}}) {{
+    %0 = graph.get_parameter @a : {a}
+    %1 = graph.get_parameter @b : {b}
+    %2 = graph.contract "mk,kn->mn"(%0, %1) accumulate f32 : ({a}, {b}) -> {square} loc("weights")
+    %3 = graph.contract "mk,kn->mn"(%x, %2) accumulate f32 : ({x}, {square}) -> {x} loc("product")
+    return %3 : {x}
+  }}
+}}
+"#
+        )
+    };
+    let products = |rows: usize, depth: usize| {
+        let (module, _) = rewritten(&session, &text(rows, depth), NumericClass::Exact, &[], None);
+        (count(&module, "graph.contract"), module)
+    };
+    let (left, module) = products(24, 40);
+    assert_eq!(left, 1, "{module}");
+    assert_eq!(run(&module), run(&session.parse_module(&text(24, 40), "before").unwrap()));
+    // 2^27 products of elements, and a result of 128 times the bytes of the weights.
+    assert_eq!((products(512, 512).0, products(1024, 4).0), (2, 2));
+}
