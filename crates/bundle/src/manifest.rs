@@ -23,6 +23,9 @@ pub struct Manifest {
     pub targets: Vec<TargetRecord>,
     /// One program for each target and bucket, in order of the build.
     pub programs: Vec<ProgramRecord>,
+    /// The dimensions of each input that has named ones, as expressions over them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, Vec<String>>,
     /// First value of each buffer that the model keeps between runs, by its name: the hash of its content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub states: BTreeMap<String, String>,

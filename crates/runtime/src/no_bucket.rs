@@ -129,15 +129,29 @@ impl Request<'_> {
             [Some(Taken::Exactly(size))] => *size,
             _ => return None,
         };
+        if let Some(text) = self.text(place) {
+            return text.parse::<u64>().is_ok().then_some(only);
+        }
         let is_named = |name: &String| self.buckets.iter().all(|bucket| bucket.sizes.get(name) == Some(&only));
         (!self.buckets[0].sizes.keys().any(is_named)).then_some(only)
     }
 
-    /// The named dimension that a dimension of an input is, as far as the buckets show it: its extent's name, or the only name whose sizes go
-    /// with the input's from bucket to bucket.
+    /// A dimension of an input as the buckets have it, over named dimensions.
+    fn text(&self, place: &Untaken) -> Option<&str> {
+        let dims = self.buckets[0].dims.get(&self.slots[place.input].name)?;
+        dims.get(place.dimension).map(String::as_str)
+    }
+
+    /// The named dimension that a dimension of an input is: what the buckets say; else, as far as they show it, its extent's name, or the only name whose
+    /// sizes go with the input's from bucket to bucket.
     fn name(&self, place: &Untaken) -> Option<String> {
         if let Some(name) = self.slots[place.input].extent(place.dimension).as_symbol() {
             return Some(name);
+        }
+        if let Some(text) = self.text(place)
+            && self.buckets[0].sizes.contains_key(text)
+        {
+            return Some(text.to_owned());
         }
         let taken: Vec<_> = self.buckets.iter().map(|bucket| self.of(bucket, place)).collect();
         if taken.iter().all(|other| *other == taken[0]) {

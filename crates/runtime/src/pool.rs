@@ -20,7 +20,12 @@ pub struct Bucket {
     pub name: String,
     /// Size of each named dimension, for refusals.
     pub sizes: BTreeMap<String, u64>,
-    /// What orders buckets that hold the same request: the cheapest is taken.
+    /// The dimensions of inputs as expressions over named ones, by the input's name, for refusals; an input of fixed sizes may be left out.
+    pub dims: BTreeMap<String, Vec<String>>,
+    /// The most that the program may count of what no input shows, such as rounds of a loop. Of buckets that hold the same request those with the most
+    /// come first.
+    pub counts: Vec<u64>,
+    /// What orders buckets that hold the same request and count as far: the cheapest is taken.
     pub cost: u128,
     /// What runs.
     pub executable: Arc<Executable>,
@@ -49,7 +54,7 @@ impl Pool {
         mut buckets: Vec<Bucket>,
         weights: &BTreeMap<String, Tensor>,
     ) -> Result<Self, RuntimeError> {
-        buckets.sort_by(|a, b| (a.cost, &a.name).cmp(&(b.cost, &b.name)));
+        buckets.sort_by(|a, b| (&b.counts, a.cost, &a.name).cmp(&(&a.counts, b.cost, &b.name)));
         let used = |key: &&String| buckets.iter().any(|bucket| bucket.parameters.values().any(|used| used == *key));
         let keys: Vec<&String> = weights.keys().filter(used).collect();
         let parameters = DeviceParameters::upload(&device, keys.into_iter().map(|key| (key, &weights[key])))?;
@@ -58,7 +63,7 @@ impl Pool {
         Ok(Pool { device, buckets, instances, parameters, modules, states: BTreeMap::new() })
     }
 
-    /// The buckets, cheapest first.
+    /// The buckets, those that count furthest first, and of equals the cheapest.
     pub fn buckets(&self) -> &[Bucket] {
         &self.buckets
     }
@@ -89,7 +94,7 @@ impl Pool {
         inputs.iter().cloned().chain(kept.map(|(name, tensor)| (name.clone(), tensor.clone()))).collect()
     }
 
-    /// The cheapest bucket that holds a request.
+    /// The first of the [`buckets`](Self::buckets) that holds a request.
     ///
     /// # Errors
     /// What every bucket refuses alike; else that none holds it, with the dimension that no bucket takes, or the nearest bucket.
@@ -105,7 +110,7 @@ impl Pool {
         Err(refusal(&self.buckets, inputs, errors))
     }
 
-    /// Runs a request in the cheapest bucket that holds it, and says which.
+    /// Runs a request in the first bucket that holds it, and says which.
     ///
     /// # Errors
     /// As [`choose`](Self::choose) and [`Instance::run`].

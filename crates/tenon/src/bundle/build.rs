@@ -12,6 +12,7 @@ use tenon_bundle::{
 };
 use tenon_ir::{Module, PrintOptions};
 use tenon_runtime::plan::{Launch, Operation, Step};
+use tenon_shape_passes::{Entry, Port};
 use tenon_tensor::Tensor;
 
 use super::compiler;
@@ -55,10 +56,7 @@ pub fn build<'s>(driver: &mut Driver<'s, '_>, source: &Source<'s>, model: &str) 
             .into());
     }
     let mut texts = Texts::default();
-    let programs = driver.programs_and(source, &mut |stage, bucket, module| {
-        texts.take(stage, bucket, module);
-        Ok(())
-    })?;
+    let programs = driver.programs_and(source, &mut |stage, bucket, module| texts.take(stage, bucket, module))?;
     let recipe = &driver.request().recipe;
     let mut parts = Vec::new();
     let mut named = BTreeSet::new();
@@ -134,6 +132,7 @@ pub fn build<'s>(driver: &mut Driver<'s, '_>, source: &Source<'s>, model: &str) 
         custom_ops,
         targets: targets.collect(),
         programs: records,
+        inputs: texts.inputs,
         states,
         weights: weights.records(),
         parts: Vec::new(),
@@ -158,19 +157,29 @@ struct Texts {
     import: String,
     contract: String,
     fused: BTreeMap<String, String>,
+    /// Dimensions of the inputs that have named ones, with the recipe applied.
+    inputs: BTreeMap<String, Vec<String>>,
 }
 
 impl Texts {
-    fn take(&mut self, stage: Stage, bucket: Option<&str>, module: &Module<'_>) {
+    fn take(&mut self, stage: Stage, bucket: Option<&str>, module: &Module<'_>) -> Result<(), Failure> {
         let text = || module.print(PrintOptions { locations: true, generic: false });
         match stage {
             Stage::Import => self.import = text(),
-            Stage::Contract => self.contract = text(),
+            Stage::Contract => {
+                self.contract = text();
+                let has_names = |port: &&Port| port.ty.dims.iter().any(|dim| dim.extent.as_constant().is_none());
+                for port in Entry::of(module)?.inputs.iter().filter(has_names) {
+                    let dims = port.ty.dims.iter().map(|dim| dim.extent.to_string());
+                    self.inputs.insert(port.name.clone(), dims.collect());
+                }
+            }
             Stage::Fuse => {
                 self.fused.insert(bucket.unwrap_or_default().to_owned(), text());
             }
             _ => {}
         }
+        Ok(())
     }
 }
 

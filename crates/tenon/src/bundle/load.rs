@@ -1,12 +1,12 @@
 //! From a bundle to what the runtime executes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tenon_bundle::{Bundle, Identity, ProgramRecord, read_weights};
 use tenon_runtime::{Bucket, Device, Executable, LaunchPlan, Pool};
 use tenon_target::Target;
-use tenon_tensor::Tensor;
+use tenon_tensor::{DimExpr, Tensor};
 
 use super::compiler;
 use crate::Failure;
@@ -18,6 +18,18 @@ pub struct LoadedProgram {
     pub record: ProgramRecord,
     /// What runs.
     pub executable: Arc<Executable>,
+    /// The dimensions of inputs as expressions over named ones.
+    dims: BTreeMap<String, Vec<String>>,
+}
+
+impl LoadedProgram {
+    /// The named dimensions that no input has: the most that the program may count itself.
+    pub fn counts(&self) -> impl Iterator<Item = (&String, u64)> {
+        let of_inputs: BTreeSet<String> =
+            self.dims.values().flatten().filter_map(|text| Some(DimExpr::parse(text)?.symbols())).flatten().collect();
+        let bucket = self.record.bucket.iter();
+        bucket.filter(move |(name, _)| !of_inputs.contains(*name)).map(|(name, size)| (name, *size))
+    }
 }
 
 /// The programs of a bundle for a target, and the weights by the keys that they name.
@@ -48,7 +60,8 @@ pub fn load(bundle: &Bundle, target: &Target) -> Result<(Vec<LoadedProgram>, BTr
         let parameters =
             record.parameters.iter().filter_map(|(name, key)| Some((name.clone(), weights.get(key)?.clone())));
         let executable = Executable::new(plan, modules, parameters)?;
-        programs.push(LoadedProgram { record: record.clone(), executable: Arc::new(executable) });
+        let dims = bundle.manifest().inputs.clone();
+        programs.push(LoadedProgram { record: record.clone(), executable: Arc::new(executable), dims });
     }
     Ok((programs, weights))
 }
@@ -73,6 +86,8 @@ pub fn pool(
         Bucket {
             name: program.record.label().unwrap_or_else(|| "all".to_owned()),
             sizes: program.record.bucket.clone(),
+            dims: program.dims.clone(),
+            counts: program.counts().map(|(_, most)| most).collect(),
             cost: point_cost(&point).0,
             executable: Arc::clone(&program.executable),
             parameters: program.record.parameters.clone(),

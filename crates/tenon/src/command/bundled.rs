@@ -8,7 +8,7 @@ use tenon_runtime::SimulatorOptions;
 use tenon_target::Target;
 
 use super::output::Output;
-use super::run::{Arguments, typed_inputs};
+use super::run::{Arguments, at_bound, typed_inputs};
 use super::run_report::Report;
 use crate::bundle::{load, pool, states};
 use crate::{Diagnostic, Failure};
@@ -71,7 +71,11 @@ pub(super) fn run(path: &Path, arguments: &Arguments, output: &Output) -> Result
     let loaded = start.elapsed();
     let start = Instant::now();
     output.progress("running");
-    let (index, result) = pool.run(&inputs)?;
+    let bucket = &pool.buckets()[index].sizes;
+    let program = programs.iter().find(|program| program.record.bucket == *bucket);
+    let counts: Vec<_> =
+        program.iter().flat_map(|program| program.counts()).map(|(name, most)| (name.clone(), most)).collect();
+    let (index, result) = pool.run(&inputs).map_err(|error| at_bound(error, &counts))?;
     output.end_progress();
     let ran = start.elapsed();
     let has_buckets = programs.iter().any(|program| !program.record.bucket.is_empty());

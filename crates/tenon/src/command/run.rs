@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use clap::Args;
 use tenon_ir::Session;
-use tenon_runtime::{Instance, LaunchPlan, SimulatorOptions};
+use tenon_runtime::{Instance, LaunchPlan, RuntimeError, SimulatorOptions};
 use tenon_tensor::{Tensor, read_npy_as};
 
 use super::arguments::ModelArguments;
@@ -73,6 +73,8 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
             .into());
     };
     let (target, bucket) = (program.target, program.bucket.clone());
+    // The importer names what bounds a count so.
+    let counts: Vec<_> = program.point.iter().filter(|(name, _)| name.ends_with("_most")).cloned().collect();
     let executable = Arc::new(program.executable(&source.weights)?);
     let inputs = typed_inputs(&arguments.model.inputs, raw, executable.plan(), &source.constant_inputs)?;
     let device_name = arguments.device.describe(device.as_ref());
@@ -85,7 +87,7 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let compiled = start.elapsed();
     let start = Instant::now();
     output.progress("running");
-    let result = instance.run(&inputs)?;
+    let result = instance.run(&inputs).map_err(|error| at_bound(error, &counts))?;
     output.end_progress();
     let ran = start.elapsed();
 
@@ -100,6 +102,19 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
         running: ran,
     };
     report.print(&result, arguments, output)
+}
+
+/// The failure of a run; of a loop that the recipe bounds, the help names the clause. `counts` are the bounds of the bucket.
+pub(super) fn at_bound(error: RuntimeError, counts: &[(String, u64)]) -> Failure {
+    let limit = if let RuntimeError::Rounds { limit, .. } = &error { Some(*limit) } else { None };
+    let mut failure = Failure::from(error);
+    if let Some((name, most)) = counts.iter().find(|(_, most)| Some(*most) == limit) {
+        let help = format!(
+            "give inputs for which the loop ends sooner, or allow more than {most} in `semantic.dims.{name}` of the recipe"
+        );
+        failure.0.iter_mut().for_each(|diagnostic| diagnostic.help = Some(help.clone()));
+    }
+    failure
 }
 
 /// Inputs with the types of the model: types that NumPy lacks are read as their bits. Inputs that became constants are left out.

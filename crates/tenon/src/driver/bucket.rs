@@ -1,7 +1,10 @@
 //! Which points of the shape space are compiled.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use tenon_ir::Module;
-use tenon_shape_passes::{Entry, Point, ShapeSpace};
+use tenon_shape_passes::{Axis, Entry, Point, ShapeSpace};
 
 use crate::driver::Request;
 use crate::{Diagnostic, Failure};
@@ -36,11 +39,17 @@ pub(super) fn chosen(space: &ShapeSpace, module: &Module<'_>, request: &Request)
         let message = format!("no bucket has {}", label(&wanted).unwrap_or_default());
         return Err(Diagnostic::new("E0034", message).with_help(help(&points)).into());
     }
-    if request.input_shapes.is_some()
-        && space.axes().iter().all(|axis| given.iter().any(|(name, _)| *name == axis.name))
-    {
+    // What the program counts itself no input shows: the bucket that counts furthest holds whatever a smaller one does.
+    let of_inputs = symbols_of_inputs(module)?;
+    let counted = |name: &str| !of_inputs.contains(name);
+    let decided =
+        |axis: &Axis| axis.sizes.len() == 1 || counted(&axis.name) || wanted.iter().any(|(name, _)| *name == axis.name);
+    if request.input_shapes.is_some() && space.axes().iter().all(decided) {
+        let counts = |point: &Point| -> Vec<u64> {
+            point.iter().filter(|(name, _)| counted(name)).map(|(_, most)| *most).collect()
+        };
         // The cheapest of those that hold the inputs.
-        chosen.sort_by_key(cost);
+        chosen.sort_by_key(|point| (Reverse(counts(point)), cost(point)));
         chosen.truncate(1);
     }
     if request.input_shapes.is_some() && chosen.len() > 1 {
@@ -64,6 +73,11 @@ fn help(points: &[Point]) -> String {
     }
     let more = if points.len() > SHOWN { format!(" and {} more", points.len() - SHOWN) } else { String::new() };
     format!("buckets are {}{more}", labels.join("; "))
+}
+
+fn symbols_of_inputs(module: &Module<'_>) -> Result<BTreeSet<String>, Failure> {
+    let inputs = Entry::of(module)?.inputs;
+    Ok(inputs.iter().flat_map(|port| &port.ty.dims).flat_map(|dim| dim.extent.symbols()).collect())
 }
 
 /// Sizes of the free dimensions of `@main`, by the shapes of inputs. Shapes that do not fit are left to the check of each input.

@@ -78,7 +78,7 @@ fn a_request_outside_of_the_buckets_is_refused_by_its_dimension() {
         tenon(&["run", bundle.to_str().unwrap(), "--input", &given])
     };
     for (allowed, between, rows, said) in [
-        ("[4]", "reject", 5, "dimension 0 of input `x` is 5, and the only bucket takes 4"),
+        ("[4]", "reject", 5, "dimension 0 of input `x` (`batch`) is 5, and the only bucket takes 4"),
         ("[4]", "pad", 5, "dimension 0 of input `x` (`batch`) is 5, and no bucket takes more than 4"),
         ("[1, 4]", "reject", 2, "dimension 0 of input `x` (`batch`) is 2, and the buckets take 1, 4"),
         ("[4, 16]", "pad", 17, "dimension 0 of input `x` (`batch`) is 17, and no bucket takes more than 16"),

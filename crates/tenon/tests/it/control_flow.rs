@@ -229,10 +229,33 @@ fn the_recipe_bounds_a_loop() {
     let x = write_npy(&folder, "x.npy", &floats(&[3], &[6.0, 0.0, 0.0]));
     let out = file(&folder, "out");
     let outcome = tenon(&["run", &model, "--recipe", &bounded, "--input", &format!("x={x}"), "-o", &out]);
-    assert!(outcome.refused("E0708").contains("`loop_last`"), "{}", outcome.stderr);
+    let said = outcome.refused("E0708");
+    assert!(
+        said.contains("`loop_last`") && said.contains("allow more than 5 in `semantic.dims.loop_0_most`"),
+        "{said}"
+    );
+    // Of several bounds the largest is taken, of a model and of a bundle.
+    let two = recipe(&folder, "[semantic.dims]\nloop_0_most = { allowed = [2, 5] }\n");
+    let five = floats(&[3], &[5.0, -1.0, 0.25]);
+    assert_eq!(y_of(&folder, &model, &two, &five), y_of(&folder, &model, &bounded, &five));
+    let bundles = file(&folder, "bundles");
+    std::fs::create_dir(&bundles).unwrap();
+    tenon(&["build", &model, "--recipe", &two, "-o", &bundles]).done();
+    let bundle = format!("{bundles}/{}", names_in(Path::new(&bundles))[0]);
+    let x = format!("x={}", write_npy(&folder, "five.npy", &five));
+    let ran = tenon(&["run", &bundle, "--input", &x, "-o", &out]);
+    assert!(ran.done().contains("loop_0_most=5"), "{}", ran.stdout);
+    let x = format!("x={}", write_npy(&folder, "six.npy", &floats(&[3], &[6.0, 0.0, 0.0])));
+    let said = tenon(&["run", &bundle, "--input", &x, "-o", &out]);
+    assert!(said.refused("E0708").contains("`semantic.dims.loop_0_most`"), "{}", said.stderr);
     let open = write(&folder, "open.toml", "recipe = 1\nname = \"open\"\n");
     let outcome = tenon(&["lower", &model, "--stage", "contract", "--recipe", &open]);
-    assert!(outcome.refused("E0223").contains("loop_0_most = { allowed = [1] }"), "{}", outcome.stderr);
+    let said = outcome.refused("E0223");
+    assert!(said.contains("loop_0_most = { allowed = [1] }  # most iterations of node `loop_last`"), "{said}");
+    assert!(
+        said.contains("`loop_0_most` is the most iterations of node `loop_last`, which nothing in the model bounds"),
+        "{said}"
+    );
 }
 
 /// A decoder of tables, whose loop writes columns at a counted place and ends by what it has decoded, decided on the device alone.
