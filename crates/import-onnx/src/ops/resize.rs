@@ -64,7 +64,8 @@ fn floats(op: &OpImport<'_, '_, '_>, index: usize) -> Result<Vec<f64>, ImportErr
     tensor.to_f64_vec().map_err(|error| op.invalid(error.to_string()))
 }
 
-/// Resize of version 10 and Upsample.
+/// Resize of version 10 and Upsample. The nearest element of version 10 is that of ONNX's own example for it (`resize_downsample_nearest`: 0.6 of
+/// `[1, 2, 3, 4]` is `[1, 3]`) and of ONNX Runtime: up where a dimension shrinks.
 fn simple(op: &mut OpImport<'_, '_, '_>, x: Handle, scales: Vec<f64>) -> Outputs {
     let mode = mode(op)?;
     if mode == ResizeMode::Cubic {
@@ -73,12 +74,34 @@ fn simple(op: &mut OpImport<'_, '_, '_>, x: Handle, scales: Vec<f64>) -> Outputs
     if scales.len() != op.rank(x) {
         return Err(op.invalid(format!("{} scales for {} dimensions", scales.len(), op.rank(x))));
     }
+    let shrinks = |scale: &f64| *scale < 1.0;
+    if mode != ResizeMode::Nearest || !scales.iter().any(shrinks) {
+        return Ok(vec![scaled_by(op, x, mode, ResizeRounding::Floor, scales)?]);
+    }
+    // The nearest element lies up where a dimension shrinks, down where it grows; dimensions do not depend on each other.
+    let side = |of: bool| scales.iter().map(|scale| if shrinks(scale) == of { *scale } else { 1.0 }).collect();
+    let (down, up): (Vec<f64>, Vec<f64>) = (side(true), side(false));
+    let mut result = scaled_by(op, x, mode, ResizeRounding::Ceil, down)?;
+    if up.iter().any(|scale| *scale != 1.0) {
+        result = scaled_by(op, result, mode, ResizeRounding::Floor, up)?;
+    }
+    Ok(vec![result])
+}
+
+/// One resize by these scales, whose coordinates are x / scale.
+fn scaled_by(
+    op: &mut OpImport<'_, '_, '_>,
+    x: Handle,
+    mode: ResizeMode,
+    rounding: ResizeRounding,
+    scales: Vec<f64>,
+) -> Result<Handle, ImportError> {
     let sizes =
         op.extents(x).iter().zip(&scales).map(|(size, scale)| scaled(op, size, *scale)).collect::<Result<_, _>>()?;
     let resize = Resize {
         mode,
         coordinates: CoordinateMode::Asymmetric,
-        rounding: ResizeRounding::Floor,
+        rounding,
         sizes,
         scales: Some(scales),
         cubic_coefficient: -0.75,
@@ -86,7 +109,7 @@ fn simple(op: &mut OpImport<'_, '_, '_>, x: Handle, scales: Vec<f64>) -> Outputs
         region: None,
         extrapolation_value: 0.0,
     };
-    Ok(vec![op.emit(resize, &[x])?])
+    op.emit(resize, &[x])
 }
 
 /// Resize.

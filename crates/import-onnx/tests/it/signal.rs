@@ -146,3 +146,29 @@ fn operators_of_old_sets() {
     assert_close(&run(6, "Neg", (&[2], &[1.0, -2.0]), &[], &[], &["y"]).unwrap()[0], &[-1.0, 2.0]);
     assert_eq!(run(6, "Add", (&[2], &[1.0, -2.0]), &[Some(ones("b", &[2]))], &[], &["y"]).unwrap_err(), "E0131");
 }
+
+/// Version 10 takes the nearest element from above where a dimension shrinks, from below where it grows: ONNX's example `resize_downsample_nearest`,
+/// and places that ONNX Runtime gives.
+#[test]
+fn nearest_elements_of_version_10() {
+    let columns = |from: usize, scale: f32| -> Vec<f64> {
+        let x: Vec<f64> = (0..from).map(|i| i as f64).collect();
+        let scales = TensorProto {
+            name: Some("scales".to_owned()),
+            dims: vec![4],
+            data_type: Some(DataType::Float as i32),
+            float_data: vec![1.0, 1.0, 2.0, scale],
+            ..TensorProto::default()
+        };
+        let found = run(10, "Resize", (&[1, 1, 1, from as i64], &x), &[Some(scales)], &[], &["y"]).unwrap().remove(0);
+        let values = found.to_f64_vec().unwrap();
+        let (first, second) = values.split_at(values.len() / 2);
+        assert_eq!(first, second);
+        first.to_vec()
+    };
+    assert_eq!(columns(4, 0.6), [0.0, 2.0]);
+    assert_eq!(columns(7, 0.6), [0.0, 2.0, 4.0, 5.0]);
+    assert_eq!(columns(10, 0.3), [0.0, 4.0, 7.0]);
+    assert_eq!(columns(20, 0.15), [0.0, 7.0, 14.0]);
+    assert_eq!(columns(3, 2.5), [0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
+}
