@@ -15,6 +15,7 @@ mod contract;
 mod entry;
 mod ranges;
 mod rows;
+mod satisfiable;
 mod space;
 mod split;
 mod substitute;

@@ -5,6 +5,7 @@ use tenon_ir::{Attribute, Module};
 use tenon_pass_manager::{PassError, Refusal};
 
 use crate::ShapeSpace;
+use crate::satisfiable::unsatisfiable;
 use crate::substitute::{Capacity, Lookup};
 
 /// Least value of a symbol, and the largest where there is one.
@@ -84,6 +85,35 @@ pub(crate) fn substitute(
 ) -> Result<Vec<Requirement>, PassError> {
     requirements(module, lookup)?;
     ranges(module, lookup, capacity)
+}
+
+/// Refuses what no extents up to their capacities fulfil: a bucket that could serve no request.
+///
+/// # Errors
+/// E0185 of a condition that the model asserts, E0303 of one that an operator needs.
+pub(crate) fn check_satisfiable(
+    module: &Module<'_>,
+    needed: &[Requirement],
+    capacity: Capacity<'_>,
+) -> Result<(), PassError> {
+    let asserted = Requirement::read_all(module.op())?;
+    let all: Vec<Requirement> = asserted.iter().chain(needed).cloned().collect();
+    let Some((found, alone)) = unsatisfiable(&all, capacity) else { return Ok(()) };
+    let (condition, reason) = (&found.condition, &found.reason);
+    let together = if alone { "" } else { " together with what else must hold of it" };
+    let refusal = match asserted.contains(found) {
+        true => Refusal::new(
+            "E0185",
+            format!("the model asserts `{condition}`, which no size of this bucket fulfils{together} ({reason})"),
+            "allow sizes for which it holds",
+        ),
+        false => Refusal::new(
+            "E0303",
+            format!("{reason}: no size of this bucket fulfils `{condition}`{together}"),
+            "allow sizes for which it holds (`semantic.dims`), or correct the model",
+        ),
+    };
+    Err(Refusal { nodes: found.source.clone(), ..refusal }.into())
 }
 
 fn ranges(module: &Module<'_>, lookup: Lookup<'_>, capacity: Capacity<'_>) -> Result<Vec<Requirement>, PassError> {

@@ -60,7 +60,7 @@ impl Capacities<'_> {
 /// the extents that are left for all operators to be defined.
 ///
 /// # Errors
-/// An operator whose operands no longer fit, or a dimension that became negative, by node.
+/// An operator whose operands no longer fit, a dimension that became negative, or a condition that no extents up to their capacities fulfil, by node.
 pub(crate) fn substitute(
     module: &Module<'_>,
     lookup: Lookup<'_>,
@@ -88,7 +88,9 @@ pub(crate) fn substitute(
             op.set_attribute("function_type", op.context().type_attribute(ty))?;
         }
     }
-    Ok(found.into_inner())
+    let needed = found.borrow().clone();
+    crate::ranges::check_satisfiable(module, &needed, capacity.of)?;
+    Ok(needed)
 }
 
 fn substitute_block(block: Block<'_>, lookup: Lookup<'_>, capacity: Capacities<'_>) -> Result<(), PassError> {

@@ -280,7 +280,7 @@ fn a_stanza_begins_with_what_the_model_was_exported_for() {
 fn what_padded_sizes_must_fulfil_is_recorded() {
     let n = r#"tensor<?x6xf32, {dims = ["n", 6]}>"#;
     let cases = [
-        ("graph.reshape %x {shape = [5, 8]} : $N -> tensor<5x8xf32>", vec!["6*n == 40"]),
+        ("graph.reshape %x {shape = [5, 6]} : $N -> tensor<5x6xf32>", vec!["6*n == 30"]),
         (
             "graph.contract \"nk,nm->km\"(%x, %w) accumulate f32 : ($N, tensor<4x3xf32>) -> tensor<6x3xf32>",
             vec!["n == 4"],

@@ -306,7 +306,7 @@ pub struct Copy {
     pub source: Place,
     /// Written.
     pub target: Place,
-    /// A number: the size of both. An expression: the bytes that the value has by its extents, from the beginning of both.
+    /// A number: the size of the target; the source has as many or more. An expression: the bytes that the value has by its extents, from the beginning of both.
     pub bytes: Expr,
 }
 

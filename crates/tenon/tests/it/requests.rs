@@ -67,6 +67,43 @@ fn a_reshape_keeps_the_number_of_elements() {
     defined_for("graph.reshape %x {shape = [27, 2]} : $X -> tensor<27x2xf32>", |n| n == 9, "`6*n == 54`");
 }
 
+/// A bucket larger than the only size that a reshape is defined for: of an input, and of what a kernel computes, whose memory is larger than the output's.
+#[test]
+fn a_reshape_to_less_than_the_bucket() {
+    let reshape = "graph.reshape %x {shape = [4, 6]} : $X -> tensor<4x6xf32>";
+    defined_for(reshape, |n| n == 4, "`6*n == 24`");
+    let computed = "graph.elementwise negate(%x) : ($X) -> $X loc(\"node_2\")\n %1 = graph.reshape %0 {shape = [4, 6]} : $X -> tensor<4x6xf32>";
+    let text = |operation: &str| module(operation).replace("return %0", "return %1");
+    let given = request(4);
+    for (text, sign) in [(module(reshape), 1.0), (text(computed), -1.0)] {
+        let outputs = instance(&text).run(&given).unwrap().outputs;
+        assert_eq!(outputs[0].1.shape(), [4, 6]);
+        let expected: Vec<f64> = given[0].1.to_f64_vec().unwrap().iter().map(|value| sign * value).collect();
+        assert_eq!(outputs[0].1.to_f64_vec().unwrap(), expected);
+    }
+}
+
+/// What no size of a padded bucket fulfils is refused with the bucket, before anything is compiled.
+#[test]
+fn buckets_that_could_serve_no_request_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let dims = format!("n = {{ allowed = [{MOST}], between = 'pad' }}");
+    let recipe = write(&folder, "r.toml", format!("recipe = 1\nname = 'm'\n[semantic.dims]\n{dims}"));
+    let reshape = module("graph.reshape %x {shape = [5, 8]} : $X -> tensor<5x8xf32>");
+    let text = tenon(&["recipe", "check", &recipe, &write(&folder, "m.mlir", reshape)]).refused("E0303").to_owned();
+    assert!(text.contains("node `node_3`") && text.contains("no size of this bucket fulfils `6*n == 40`"), "{text}");
+    let relu = module("graph.elementwise negate(%x) : ($X) -> $X");
+    for (guard, refused) in [("n == 12", true), ("n-2*floordiv(n,2) == 3", true), ("n == 3", false)] {
+        let attribute = format!("graph.requirements = [{{condition = \"{guard}\", reason = \"it says so\"}}]");
+        let text = relu.replace("module attributes {", &format!("module attributes {{{attribute}, "));
+        let outcome = tenon(&["recipe", "check", &recipe, &write(&folder, "m.mlir", text)]);
+        match refused {
+            true => assert!(outcome.refused("E0185").contains("no size of this bucket fulfils"), "{}", outcome.stderr),
+            false => drop(outcome.done()),
+        }
+    }
+}
+
 #[test]
 fn a_product_sums_over_one_size() {
     let product = "graph.contract \"nk,nm->km\"(%x, %w) accumulate f32 : ($X, $W) -> tensor<6x6xf32>";
