@@ -236,7 +236,7 @@ impl RuntimeError {
             RuntimeError::DuplicateInput { .. } => Some("give each input once".to_owned()),
             RuntimeError::InputDType { expected, .. } => Some(format!("convert the file to {expected}")),
             RuntimeError::InputRank { .. } | RuntimeError::InputShape { .. } => Some(
-                "give a tensor of the expected shape, or compile the model for this one: `--shapes-from-inputs`"
+                "give a tensor of the expected shape, or compile the model for this one: `tenon run MODEL --shapes-from-inputs`, or a bundle of a recipe that allows it"
                     .to_owned(),
             ),
             RuntimeError::ExtentCapacity { .. } => {

@@ -255,14 +255,25 @@ fn covered(
         };
         let stanza: Vec<_> = missing.iter().map(line).collect();
         let (what, them) = if missing.len() == 1 { ("dimension", "it") } else { ("dimensions", "them") };
-        let names: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
+        let range = |name: &str| {
+            let (_, range) = ranges.iter().find(|(known, range)| known == name && *range != (0, None))?;
+            Some(format!(" (exported for {})", ranges::describe(*range)))
+        };
+        let named: Vec<_> = missing.iter().map(|name| (*name, range(name))).collect();
+        let be = match named.iter().all(|(_, range)| range.is_none()) {
+            true => "may have any size",
+            false if missing.len() == 1 => "has no size yet",
+            false => "have no sizes yet",
+        };
+        let names: Vec<_> =
+            named.into_iter().map(|(name, range)| format!("`{name}`{}", range.unwrap_or_default())).collect();
         let bounded = missing.iter().filter_map(|name| Some((name, counts.get(*name)?)));
         let bounded: Vec<_> = bounded
             .map(|(name, what)| format!("; `{name}` is the most {what}, which nothing in the model bounds"))
             .collect();
         return Err(Refusal::new(
             "E0223",
-            format!("{what} {} of the model may have any size{}", names.join(", "), bounded.concat()),
+            format!("{what} {} of the model {be}{}", names.join(", "), bounded.concat()),
             format!(
                 "{}say in a recipe which sizes {them} may have:\n\n[semantic.dims]\n{}{}",
                 misspelt(&unused, &missing),

@@ -271,6 +271,7 @@ fn a_stanza_begins_with_what_the_model_was_exported_for() {
     let mut module = session.parse_module(&text, "test").unwrap();
     let error = run(&Contract { recipe: recipe("") }, &mut module).unwrap_err();
     assert_eq!(error.code(), "E0223");
+    assert_eq!(error.to_string(), "dimension `n` (exported for 2 to 8) of the model has no size yet");
     let help = error.help().unwrap();
     assert!(help.contains("n = { allowed = [2] }  # exported for 2 to 8"), "{help}");
 }

@@ -90,6 +90,8 @@ fn a_request_outside_of_the_buckets_is_refused_by_its_dimension() {
         // What the model itself fixes is another fault, and so is another rank or a missing input.
         let outcome = run(&bundle, &[4, 5]);
         assert!(outcome.refused("E0715").contains("dimension 1 of input `x` must be 3"), "{}", outcome.stderr);
+        // The bundle takes no `--shapes-from-inputs` itself.
+        assert!(outcome.stderr.contains("`tenon run MODEL --shapes-from-inputs`"), "{}", outcome.stderr);
         run(&bundle, &[4]).refused("E0714");
         tenon(&["run", bundle.to_str().unwrap()]).refused("E0710");
     }
