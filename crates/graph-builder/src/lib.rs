@@ -2,7 +2,7 @@
 //!
 //! A [`GraphBuilder`] holds the values of a model, each by a [`Handle`]. Operations on known values are evaluated while they are emitted
 //! (`fold` for constants, `symbolic` for integers known as expressions over dimensions), so shape arithmetic leaves no operations behind; a
-//! known value becomes one only when an operation that computes needs it. `counter` follows numbers that loops count. `shorthand` has what importers write most, `einsum` products in
+//! known value becomes one only when an operation that computes needs it. `counter` follows numbers that loops count, `indices` holds known indices against what they address. `shorthand` has what importers write most, `einsum` products in
 //! Einstein notation.
 //!
 //! Nothing here knows of a file format. Errors are those of the graph dialect; a front end adds the node.
@@ -11,6 +11,7 @@ mod builder;
 mod counter;
 mod einsum;
 mod fold;
+mod indices;
 mod shorthand;
 mod symbolic;
 

@@ -203,6 +203,30 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
         self.emitted(result)
     }
 
+    /// Refuses known indices that point outside of dimensions of `of`, those of a tuple in order; -1 is the last element with `from_end`.
+    pub(crate) fn check_indices(
+        &mut self,
+        indices: Handle,
+        of: Handle,
+        axes: std::ops::Range<usize>,
+        from_end: bool,
+    ) -> Result<(), ImportError> {
+        let sizes = self.extents(of).get(axes).unwrap_or_default().to_vec();
+        let checked = self.importer.builder.check_indices("indices", indices, &sizes, from_end);
+        self.emitted(checked)
+    }
+
+    /// Demands that a size is at least `least`.
+    pub(crate) fn require_at_least(&mut self, least: i64, size: DimExpr, reason: &str) -> Result<(), ImportError> {
+        let demanded = self.importer.builder.require(DimExpr::constant(least), Relation::AtMost, size, reason);
+        self.emitted(demanded)
+    }
+
+    /// Length of index tuples, the last dimension; 0 where it is not known.
+    pub(crate) fn tuple_length(&self, indices: Handle) -> usize {
+        self.ty(indices).dims.last().and_then(Dim::known).and_then(|length| usize::try_from(length).ok()).unwrap_or(0)
+    }
+
     /// Applies an operator.
     pub(crate) fn emit_all(&mut self, operator: impl Into<Operator>, operands: &[Handle]) -> Outputs {
         let result = self.importer.builder.emit(&operator.into(), operands);

@@ -16,6 +16,7 @@ pub(super) fn array_feature_extractor(op: &mut OpImport<'_, '_, '_>) -> Outputs 
     let count = product(&op.extents(places)).ok_or_else(|| op.unsupported("a list this large"))?;
     let places = op.reshape(places, vec![count.clone()])?;
     let axis = rank as i64 - 1;
+    op.check_indices(places, x, rank - 1..rank, false)?;
     let result = op.emit(Gather { kind: GatherKind::Take, axis, batch_dims: 0 }, &[x, places])?;
     // A list is a row.
     let shape = if rank == 1 { vec![DimExpr::constant(1), count] } else { op.extents(result) };

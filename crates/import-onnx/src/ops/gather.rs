@@ -7,6 +7,9 @@ use crate::import::node::{OpImport, Outputs};
 fn gather(op: &mut OpImport<'_, '_, '_>, kind: GatherKind, axis: i64, batch_dims: i64) -> Outputs {
     op.takes(2..=2)?;
     let operands = op.inputs()?;
+    let first = if kind == GatherKind::Nd { batch_dims } else { axis } as usize;
+    let addressed = if kind == GatherKind::Nd { op.tuple_length(operands[1]) } else { 1 };
+    op.check_indices(operands[1], operands[0], first..first.saturating_add(addressed), true)?;
     Ok(vec![op.emit(Gather { kind, axis, batch_dims }, &operands)?])
 }
 

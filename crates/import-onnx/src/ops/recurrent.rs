@@ -2,7 +2,7 @@
 //!
 //! The product of all inputs with their weights is one contraction before the first step; the steps are a `graph.recurrence` a direction. Where a
 //! row of the batch is shorter than the sequence its state stays as it is and its outputs are 0: so the reverse direction of a row begins at its
-//! last valid step. Narrow floats are computed in f32 and rounded once, in the outputs. Steps with quantised weights are written out.
+//! last valid step, and the last state of a row without steps is its first one. Narrow floats are computed in f32 and rounded once, in the outputs. Steps with quantised weights are written out.
 
 mod activation;
 mod direction;
@@ -168,7 +168,20 @@ impl Layer {
     /// How many steps each row of the batch has; `None` where every row has all.
     fn lengths(&self, op: &mut OpImport<'_, '_, '_>) -> Result<Option<Handle>, ImportError> {
         let Some(lengths) = op.optional(4)? else { return Ok(None) };
-        let steps = op.dim(self.x, 0).known().and_then(|steps| i64::try_from(steps).ok());
+        let extent = op.dim(self.x, 0).extent.clone();
+        let steps = extent.as_constant();
+        if let Some(tensor) = op.importer.builder.tensor(lengths).filter(|tensor| tensor.dtype().is_integer()) {
+            let list: Vec<i64> = (0..tensor.element_count()).filter_map(|index| tensor.get_i64(index)).collect();
+            let outside = |length: &&i64| **length < 0 || steps.is_some_and(|steps| **length > steps);
+            if let Some(length) = list.iter().find(outside) {
+                return Err(
+                    op.invalid(format!("`sequence_lens` has {length}, and the sequences have 0 to {extent} steps"))
+                );
+            }
+            if let (None, Some(most)) = (steps, list.into_iter().max()) {
+                op.require_at_least(most, extent, "no sequence is longer than the input")?;
+            }
+        }
         let all = |tensor: &tenon_tensor::Tensor| {
             let has_all = |length: i64| steps.is_some_and(|steps| length >= steps);
             (0..tensor.element_count()).all(|index| tensor.get_i64(index).is_some_and(has_all))

@@ -28,6 +28,7 @@ pub(super) fn elements(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let operands = op.inputs()?;
     let axis = op.axis(op.node.int_or("axis", 0)?, op.rank(operands[0]))? as i64;
     let combine = combine(op)?;
+    op.check_indices(operands[1], operands[0], axis as usize..axis as usize + 1, true)?;
     Ok(vec![op.emit(Scatter { kind: ScatterKind::Elements, combine, axis }, &operands)?])
 }
 
@@ -36,5 +37,7 @@ pub(super) fn nd(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     op.takes(3..=3)?;
     let operands = op.inputs()?;
     let combine = combine(op)?;
+    let addressed = op.tuple_length(operands[1]);
+    op.check_indices(operands[1], operands[0], 0..addressed, true)?;
     Ok(vec![op.emit(Scatter { kind: ScatterKind::Nd, combine, axis: 0 }, &operands)?])
 }

@@ -297,6 +297,26 @@ pub fn supported_operators() -> Vec<SupportedOperator> {
     ROWS.iter().map(row).collect()
 }
 
+/// What the page says of values that point at places.
+const PLACES: &str = "
+## Values that point at places
+
+Indices and lengths that are known when the model is compiled are held against the sizes that they address, and refused with the node, the value and
+the size where they lie outside (E0132, E0134); where the size is known to a request only, so is whether it fits (E0185, E0724). Values that are known
+only when the model runs are not checked, since the host would have to wait for each. They touch no memory outside of the tensor:
+
+| operators | a value outside, at run time |
+|---|---|
+| Gather, GatherElements, GatherND, ArrayFeatureExtractor, EmbedLayerNormalization | reads the nearest element: below -size the first, from size on the last |
+| Scatter, ScatterElements, ScatterND | its update is left out |
+| OneHot | a row of the value for off, as the operator says |
+| TensorScatter | steps that would lie outside are left out; in the mode `circular` none does |
+| RNN, GRU, LSTM, DynamicQuantizeLSTM: `sequence_lens` | below 0 it is 0, above the number of steps it is that |
+
+A row whose `sequence_lens` is 0 has zeros in Y, and its initial state in Y_h and Y_c: the state after no step. The specification of ONNX says nothing of such
+rows; ONNX Runtime gives zeros there.
+";
+
 /// The table as a Markdown page, `docs/onnx-operators.md`.
 pub fn operator_table() -> String {
     let mut page = String::from(
@@ -316,6 +336,7 @@ pub fn operator_table() -> String {
         }
         page.push_str(&format!("| {} | {} | {} |\n", row.name, versions.join(", "), row.limits));
     }
+    page.push_str(PLACES);
     page
 }
 

@@ -9,6 +9,7 @@ mod damage;
 mod files;
 mod import_models;
 mod importing;
+mod indices;
 mod operator_table;
 mod reading;
 mod refusals;

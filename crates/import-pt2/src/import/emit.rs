@@ -14,6 +14,18 @@ impl OpImport<'_, '_, '_> {
         self.importer.builder.emit_one(operator, operands)
     }
 
+    /// Refuses known indices that point outside of a dimension of `of`; -1 is the last element with `from_end`.
+    pub(crate) fn check_indices(
+        &mut self,
+        indices: Handle,
+        of: Handle,
+        axis: usize,
+        from_end: bool,
+    ) -> Result<(), SemanticError> {
+        let sizes: Vec<DimExpr> = self.extents(of).get(axis).cloned().into_iter().collect();
+        self.importer.builder.check_indices("indices", indices, &sizes, from_end)
+    }
+
     pub(crate) fn apply(&mut self, function: Function, operands: &[Handle]) -> Emitted {
         self.importer.builder.apply(function, operands)
     }

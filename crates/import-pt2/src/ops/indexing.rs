@@ -31,6 +31,7 @@ struct Indices {
 
 fn indices(op: &mut OpImport<'_, '_, '_>, what: &str) -> Result<Indices, OpError> {
     let values = op.optional_values("indices")?;
+    let x = op.tensor("self")?;
     let mut found = Indices { axes: Vec::new(), tensors: Vec::new() };
     for (axis, value) in values.into_iter().enumerate() {
         let Some(value) = value else { continue };
@@ -38,6 +39,7 @@ fn indices(op: &mut OpImport<'_, '_, '_>, what: &str) -> Result<Indices, OpError
         if matches!(op.element(tensor), DType::Bool) {
             return Err(OpError::NotKnown(format!("{what} by a mask of truth values")));
         }
+        op.check_indices(tensor, x, axis, true)?;
         found.axes.push(axis);
         found.tensors.push(tensor);
     }
@@ -154,6 +156,8 @@ pub(super) fn index_along(op: &mut OpImport<'_, '_, '_>) -> Results {
     let (x, index) = (op.tensor("self")?, op.tensor("index")?);
     let rank = op.rank(x);
     let axis = op.axis_argument("dim", rank)?;
+    // Of these, `index_fill` alone counts from the end.
+    op.check_indices(index, x, axis, op.name == "index_fill")?;
     let dtype = op.element(x);
     let count = op.extents(index).first().cloned().unwrap_or(1.into());
     let index = op.reshape(index, vec![count.clone(), 1.into()])?;
@@ -186,6 +190,7 @@ pub(super) fn gather(op: &mut OpImport<'_, '_, '_>) -> Results {
     if op.name == "take" || (op.name == "take_along_dim" && op.is_none("dim")) {
         let all = tenon_graph_builder::product(&op.extents(x)).ok_or_else(|| op.unsupported("sizes this large"))?;
         let list = op.reshape(x, vec![all])?;
+        op.check_indices(index, list, 0, true)?;
         return one(op.emit_one(Gather { kind: GatherKind::Take, axis: 0, batch_dims: 0 }, &[list, index])?);
     }
     let rank = op.rank(x);
@@ -203,6 +208,7 @@ pub(super) fn gather(op: &mut OpImport<'_, '_, '_>) -> Results {
         }
         (x, index) = (op.broadcast(x, own)?, op.broadcast(index, other)?);
     }
+    op.check_indices(index, x, axis, false)?;
     if rank == 0 {
         return one(x);
     }
@@ -212,7 +218,9 @@ pub(super) fn gather(op: &mut OpImport<'_, '_, '_>) -> Results {
 /// One element a place written along a dimension, and combined as `reduce` says.
 pub(super) fn scatter(op: &mut OpImport<'_, '_, '_>) -> Results {
     let (x, index) = (op.tensor("self")?, op.tensor("index")?);
-    let axis = op.axis_argument("dim", op.rank(x))? as i64;
+    let axis = op.axis_argument("dim", op.rank(x))?;
+    op.check_indices(index, x, axis, false)?;
+    let axis = axis as i64;
     let dtype = op.element(x);
     let shape = op.extents(index);
     let updates = if op.has("src") {
@@ -259,6 +267,7 @@ pub(super) fn masked_fill(op: &mut OpImport<'_, '_, '_>) -> Results {
 /// Rows of a table.
 pub(super) fn embedding(op: &mut OpImport<'_, '_, '_>) -> Results {
     let (table, indices) = (op.tensor("weight")?, op.tensor("indices")?);
+    op.check_indices(indices, table, 0, false)?;
     one(op.emit_one(Gather { kind: GatherKind::Take, axis: 0, batch_dims: 0 }, &[table, indices])?)
 }
 

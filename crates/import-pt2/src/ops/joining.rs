@@ -256,6 +256,7 @@ pub(super) fn diff(op: &mut OpImport<'_, '_, '_>) -> Results {
 /// Slices of a dimension by a list of indices.
 pub(super) fn index_select(op: &mut OpImport<'_, '_, '_>) -> Results {
     let (x, index) = (op.tensor("self")?, op.tensor("index")?);
-    let axis = op.axis_argument("dim", op.rank(x))? as i64;
-    one(op.emit_one(Gather { kind: GatherKind::Take, axis, batch_dims: 0 }, &[x, index])?)
+    let axis = op.axis_argument("dim", op.rank(x))?;
+    op.check_indices(index, x, axis, false)?;
+    one(op.emit_one(Gather { kind: GatherKind::Take, axis: axis as i64, batch_dims: 0 }, &[x, index])?)
 }

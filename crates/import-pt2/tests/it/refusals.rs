@@ -383,3 +383,38 @@ fn nested_graphs_declare_what_they_are_given() {
     let text = refused(model(&TENSOR.replace("\"dtype\":7", "\"dtype\":8")), "E0182");
     assert!(text.contains("declares its input `a` as f64[2, 3], and is given f32[2, 3]"), "{text}");
 }
+
+/// Rows of `x` [2, 3] at constant indices; torch raises an IndexError for the same.
+#[test]
+fn constant_indices_lie_inside() {
+    let sound = config("", TENSOR);
+    let index = |value: i64| {
+        let arguments = format!(
+            r#"{{"name":"size","arg":{{"as_ints":[1]}},"kind":1}},{{"name":"fill_value","arg":{{"as_int":{value}}},"kind":1}},
+            {{"name":"dtype","arg":{{"as_scalar_type":5}},"kind":2}}"#
+        );
+        node("torch.ops.aten.full.default", &[], &arguments, "i")
+    };
+    let dim = r#"{"name":"dim","arg":{"as_int":0},"kind":1}"#;
+    let one = |value: i64, call: &str| archive(&program(&format!("{},{call}", index(value)), ""), &sound);
+    let select = node("torch.ops.aten.index_select.default", &[("self", "x"), ("index", "i")], dim, "y");
+    let embedding = node("torch.ops.aten.embedding.default", &[("weight", "w"), ("indices", "i")], "", "y");
+    let list = r#"{"name":"indices","arg":{"as_optional_tensors":[{"as_tensor":{"name":"i"}}]},"kind":1}"#;
+    let picked = node("torch.ops.aten.index.Tensor", &[("self", "x")], list, "y");
+    let fill = format!(r#"{dim},{{"name":"value","arg":{{"as_float":1.0}},"kind":1}}"#);
+    let filled = |name: &str| node(name, &[("self", "x"), ("index", "i")], &fill, "y");
+    let filled = filled("torch.ops.aten.index_fill.int_Scalar");
+    // Whether the operator counts from the end.
+    for (call, from_end) in [(&select, false), (&embedding, false), (&picked, true), (&filled, true)] {
+        for inside in [0, 1] {
+            import(one(inside, call)).unwrap();
+        }
+        let least = if from_end { -2 } else { 0 };
+        for outside in [2, least - 1] {
+            let text = refused(one(outside, call), "E0176");
+            let expected = format!("{outside} points outside of a dimension of size 2, which takes {least} to 1");
+            assert!(text.contains("node `y`") && text.contains(&expected), "{text}");
+        }
+        assert_eq!(import(one(-1, call)).is_ok(), from_end, "{call}");
+    }
+}

@@ -33,6 +33,7 @@ pub(in crate::ops) fn embed_layer_normalization(op: &mut OpImport<'_, '_, '_>) -
         if op.rank(indices) != 2 || op.rank(table) != 2 || !op.dtype(indices).is_integer() {
             return Err(op.invalid("indices must be [batch, sequence], tables [rows, size]"));
         }
+        op.check_indices(indices, table, 0..1, false)?;
         terms.push(op.emit(Gather { kind: GatherKind::Take, axis: 0, batch_dims: 0 }, &[table, indices])?);
     }
     let dtype = op.dtype(terms[0]);
