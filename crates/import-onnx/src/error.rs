@@ -160,6 +160,9 @@ pub enum ImportError {
     /// A combination of options that cannot be expressed.
     #[error("{site}: {what} is not supported")]
     Option { site: Box<NodeSite>, what: String },
+    /// What needs a dimension whose size the model leaves open.
+    #[error("{site}: {what} is not supported")]
+    FreeDimension { site: Box<NodeSite>, what: String },
     /// A given shape or value of an input that the model contradicts.
     #[error("input {}: {reason}", quoted(name))]
     GivenInput { name: String, reason: String },
@@ -210,7 +213,7 @@ impl ImportError {
             ImportError::Inputs { .. } => "E0132",
             ImportError::NotKnown { .. } => "E0133",
             ImportError::Semantic { .. } => "E0134",
-            ImportError::Option { .. } => "E0135",
+            ImportError::Option { .. } | ImportError::FreeDimension { .. } => "E0135",
             ImportError::GivenInput { .. } => "E0136",
             ImportError::UnknownRank { .. } => "E0137",
             ImportError::OutputType { .. } => "E0138",
@@ -275,6 +278,9 @@ impl ImportError {
             ImportError::Unrolled { .. } => "export the model with fewer iterations, or for a shorter sequence",
             ImportError::Semantic { source, .. } => return source.help(),
             ImportError::Option { .. } => "export the model without the option",
+            ImportError::FreeDimension { .. } => {
+                "export the model with that dimension fixed, or compile for the shapes of given inputs with --shapes-from-inputs"
+            }
             ImportError::GivenInput { .. } => "give the input as the model declares it",
             ImportError::UnknownRank { .. } => {
                 "declare the input's shape in the model, or give it with --shapes-from-inputs"

@@ -38,16 +38,21 @@ pub(crate) fn place(op: Op<'_>, layer: &Recurrence, policy: Option<ControlFlowPo
         return Ok(true);
     }
     if steps.is_none_or(|steps| steps > MOST_STEPS) {
-        let length = types.first().map_or_else(String::new, ToString::to_string);
+        let length = types.first().and_then(|x| x.dims.first()).map_or_else(String::new, ToString::to_string);
         let reason = if holds {
             "`compile.control_flow.policy` allows no kernel".to_owned()
         } else {
             format!("a kernel holds at most {MOST_UNITS} hidden units, not {units}")
         };
+        let (why, sizes) = match steps {
+            None => ("each request has its own number of them", "no `between = \"pad\"`"),
+            Some(_) => ("there are too many", "smaller ones"),
+        };
         let message = format!(
-            "the steps of a recurrent layer over {length} are no number up to {MOST_STEPS}, so they cannot be written out, and {reason}"
+            "the {length} steps of a recurrent layer cannot be written out, since {why} (at most {MOST_STEPS} fixed ones are), and {reason}"
         );
-        let help = "write `policy = \"kernel\"`, or give the length of the sequence a number below that in the recipe";
+        let policy = if holds { "write `policy = \"kernel\"`, or " } else { "" };
+        let help = format!("{policy}give the length of the sequence {sizes} in the recipe");
         return Err(Refusal::new("E0411", message, help).at(op).into());
     }
     let Some(at) = Builder::before(op) else { return Ok(false) };

@@ -20,8 +20,14 @@ pub(crate) fn as_loop<'m>(scan: &Scan<'m>) -> Result<Op<'m>, PassError> {
     let axes = |list: &[i64]| list.iter().map(|axis| usize::try_from(*axis).unwrap_or(usize::MAX)).collect::<Vec<_>>();
     let (inputs, outputs) = (axes(&scan.input_axes), axes(&scan.output_axes));
     let first = scan.scanned.first().zip(inputs.first()).ok_or_else(|| refuse("a scan over nothing"))?;
-    let length = TensorType::read(first.0.ty())?.dims.get(*first.1).and_then(Dim::known);
-    let length = length.ok_or_else(|| refuse("a scan over a number of slices that is known when the model runs"))?;
+    let scanned = TensorType::read(first.0.ty())?.dims.get(*first.1).cloned();
+    let length = scanned.as_ref().and_then(Dim::known).ok_or_else(|| {
+        let length = scanned.map_or_else(String::new, |dim| dim.to_string());
+        let message =
+            format!("a scan over {length} slices: each request has its own number of them, and a scan has a fixed one");
+        let help = "give the scanned dimension sizes without `between = \"pad\"` in the recipe, or write a loop";
+        PassError::from(Refusal::new("E0411", message, help).at(op))
+    })?;
     let at = Builder::before(op).ok_or_else(|| refuse("a scan in no block"))?.with_location(op.location());
     let emit = Emit { at };
     let count = emit.scalar(length as f64, DType::I64)?;

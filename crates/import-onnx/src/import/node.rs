@@ -160,8 +160,13 @@ impl<'i, 'n, 'm> OpImport<'i, 'n, 'm> {
     pub(crate) fn fixed_dim(&self, handle: Handle, axis: usize, what: &str) -> Result<i64, ImportError> {
         let size = self.dim(handle, axis).known().and_then(|size| i64::try_from(size).ok());
         size.ok_or_else(|| {
-            self.unsupported(format!("{what} over dimension {axis} of {}, which is not fixed,", self.ty(handle)))
+            self.free_dimension(format!("{what} over dimension {axis} of {}, which is not fixed,", self.ty(handle)))
         })
+    }
+
+    /// `what` cannot be expressed of a dimension whose size the model leaves open.
+    pub(crate) fn free_dimension(&self, what: impl Into<String>) -> ImportError {
+        ImportError::FreeDimension { site: Box::new(self.node.site.clone()), what: what.into() }
     }
 
     /// An axis counted from the front.

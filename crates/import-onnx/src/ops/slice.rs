@@ -67,7 +67,11 @@ pub(super) fn slice(op: &mut OpImport<'_, '_, '_>) -> Outputs {
             _ => free(size, &first[index], &last[index], step, op.importer.builder.is_computed(size)),
         };
         let (start, count) = bounds.ok_or_else(|| {
-            op.unsupported(format!("a slice from {} to {} of the dimension {size}", first[index], last[index]))
+            let what = format!("a slice from {} to {} by {step} of the dimension {size}", first[index], last[index]);
+            match size.as_constant() {
+                Some(_) => op.unsupported(what),
+                None => op.free_dimension(format!("{what}, which is not fixed,")),
+            }
         })?;
         starts[axis] = start;
         sizes[axis] = count;

@@ -61,8 +61,9 @@ fn equal_parts(
 ) -> Result<Vec<DimExpr>, ImportError> {
     let Some(size) = size.as_constant() else {
         let part = size.div_exact(&DimExpr::constant(parts));
-        let part =
-            part.ok_or_else(|| op.unsupported(format!("{parts} equal parts of dimension {axis} of {}", op.ty(x))))?;
+        let part = part.ok_or_else(|| {
+            op.free_dimension(format!("{parts} equal parts of dimension {axis} of {}, which is not fixed,", op.ty(x)))
+        })?;
         return Ok(vec![part; parts as usize]);
     };
     if op.since < 18 && size % parts != 0 {

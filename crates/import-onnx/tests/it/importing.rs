@@ -273,6 +273,35 @@ fn nodes_that_are_wrong() {
     assert_eq!(refused(graph).0, "E0137");
 }
 
+/// What needs a dimension that the model leaves open says how to give it a size.
+#[test]
+fn operators_that_need_a_fixed_dimension() {
+    let mut split = node("Split", &["x"], &["y", "z", "w"]);
+    split.attribute = vec![int("axis", 0)];
+    let slice = node("Slice", &["x", "last", "first", "axes", "steps"], &["y"]);
+    let body = GraphProto {
+        node: vec![node("Identity", &["row"], &["same"])],
+        input: vec![value("row", &[3])],
+        output: vec![value("same", &[3])],
+        ..GraphProto::default()
+    };
+    let mut scan = node("Scan", &["x"], &["y"]);
+    scan.attribute = vec![subgraph("body", body), int("num_scan_inputs", 1)];
+    let lists = [("last", 4), ("first", 0), ("axes", 0), ("steps", -2)];
+    for (node, words) in [(split, "3 equal parts of dimension 0"), (slice, "by -2 of the dimension n"), (scan, "")] {
+        let mut graph = one(node);
+        graph.initializer = lists.iter().map(|(name, value)| integers(name, &[*value])).collect();
+        let error = import(&model(graph.clone())).unwrap_err();
+        assert_eq!(error.code(), "E0135", "{error}");
+        let text = error.to_string();
+        assert!(text.contains(words) && text.contains("which is not fixed"), "{text}");
+        assert!(error.help().unwrap().contains("--shapes-from-inputs"), "{:?}", error.help());
+        // With the shape it is imported.
+        let shapes = BTreeMap::from([("x".to_owned(), vec![6, 3])]);
+        import_with(&model(graph), &ImportOptions { shapes: Some(shapes), ..ImportOptions::default() }).unwrap();
+    }
+}
+
 #[test]
 fn given_shapes_must_fit() {
     let graph = || one(node("Relu", &["x"], &["y"]));
