@@ -13,7 +13,7 @@ mod budget;
 mod dump;
 mod kernels;
 mod program;
-#[cfg(feature = "remote-store")]
+#[cfg(any(test, feature = "remote-store"))]
 mod remote_store;
 mod source;
 mod store;

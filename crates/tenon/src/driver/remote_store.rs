@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misses_say_what_is_new() {
+    fn a_remote_store_says_of_misses_what_is_new() {
         let key = |content: &str, architecture: &str, compiler: &str| KernelKey {
             content: content.into(),
             architecture: architecture.into(),

@@ -379,3 +379,29 @@ fn killed_builds_leave_nothing_half_written() {
     assert!(std::fs::read(last).unwrap() == good);
     assert!(killed > 0);
 }
+
+/// A cache under a URL gives what compiling would; without the feature it is refused with what to build.
+#[test]
+fn a_remote_cache_is_named_by_a_url() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", file(&folder, "shared"));
+    let (model, weights) = (testdata("command/mlp.mlir"), mlp_weights(&folder));
+    let recipe = write(&folder, "remote.toml", PADDED);
+    let run = |out: &str| {
+        let out = file(&folder, out);
+        tenon(&["build", &model, "--recipe", &recipe, "--weights", &weights, "-o", &out, "--cache", &url])
+    };
+    if cfg!(not(feature = "remote-store")) {
+        let said = run("first");
+        assert!(said.refused("E0053").contains("`--features remote-store`"), "{}", said.stderr);
+        return;
+    }
+    assert!(run("first").done().contains("0 of 2 from the cache"));
+    assert!(run("second").done().contains("2 of 2 from the cache"));
+    let built = |out: &str| {
+        let out = folder.path().join(out);
+        std::fs::read(out.join(&names_in(&out)[0])).unwrap()
+    };
+    let plain = std::fs::read(build(&folder, PADDED, "plain", &[])).unwrap();
+    assert!(built("first") == plain && built("second") == plain);
+}
