@@ -48,7 +48,7 @@ pub(super) struct ModelArguments {
 }
 
 /// What else than a recipe gives free dimensions their sizes.
-const SHAPES_FROM_INPUTS: &str = "compile for the shapes of given inputs with --shapes-from-inputs";
+const SHAPES_FROM_INPUTS: &str = "let `tenon recipe init MODEL` write a recipe with sizes that fit, or compile for the shapes of given inputs with --shapes-from-inputs";
 
 /// What a command works on: a model or dump, and what it is compiled for.
 pub(super) struct Prepared<'s> {

@@ -102,9 +102,10 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     }
     let from_cache = cached.map(|(found, all)| format!(", {found} of {all} from the cache")).unwrap_or_default();
     output.print(&format!(
-        "{}: {} graphs for {}, {} kernels{from_cache}, {} bytes, built in {:.2} s\n",
+        "{}: {} {} for {}, {} kernels{from_cache}, {} bytes, built in {:.2} s\n",
         machine.file.display(),
         machine.graphs,
+        if machine.graphs == 1 { "graph" } else { "graphs" },
         machine.targets.join(", "),
         machine.kernels,
         machine.bytes,

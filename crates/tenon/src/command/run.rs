@@ -8,6 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use tenon_ir::Session;
 use tenon_runtime::{Instance, LaunchPlan, RuntimeError, SimulatorOptions};
+use tenon_target::Target;
 use tenon_tensor::{Tensor, read_npy_as};
 
 use super::arguments::ModelArguments;
@@ -54,7 +55,15 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     let start = Instant::now();
     let session = Session::new();
     let raw = arguments.model.read_inputs()?;
-    let prepared = arguments.model.prepare(&session, &raw, output, true)?;
+    let mut prepared = arguments.model.prepare(&session, &raw, output, true)?;
+    if !prepared.request.targets_are_named {
+        // Of a recipe's several targets a run takes the default one, as it does of a bundle's.
+        let default = Target::default_target();
+        let targets = &mut prepared.request.targets;
+        if targets.iter().any(|target| target.name() == default.name()) {
+            targets.retain(|target| target.name() == default.name());
+        }
+    }
     let (request, source) = (&prepared.request, &prepared.source);
     if request.targets.len() > 1 {
         let names: Vec<_> = request.targets.iter().map(|target| target.name()).collect();

@@ -567,6 +567,12 @@ fn of_bucket(mut failure: Failure, bucket: Option<&str>) -> Failure {
     if let Some(bucket) = bucket {
         for diagnostic in failure.0.iter_mut().filter(|diagnostic| !diagnostic.message.contains(bucket)) {
             diagnostic.message = format!("bucket {bucket}: {}", diagnostic.message);
+            if diagnostic.code == "E0303" {
+                let help = diagnostic.help.take().map(|help| format!("{help}; ")).unwrap_or_default();
+                diagnostic.help = Some(format!(
+                    "{help}or allow other sizes in `semantic.dims` of the recipe (`tenon recipe init` looks for the smallest that fit)"
+                ));
+            }
         }
     }
     failure

@@ -124,6 +124,10 @@ fn the_shapes_of_the_inputs_are_a_bucket_of_their_own() {
     assert!(named.refused("E0055").contains("`semantic.inputs.x.dims`"), "{}", named.stderr);
     run("recipe = 1\n[semantic.inputs.x]\ndtype = 'f32'\n[semantic.numerics]\nrewrites = 'exact'\n").done();
     run("recipe = 1\n[semantic.inputs.x]\ndtype = 'f16'\n").refused("E0221");
+    // Of several targets of a recipe the default one is run.
+    let several = run("recipe = 1\n[hardware]\ntargets = ['t4', 'a100-sxm4-80gb']\n");
+    assert!(several.done().contains("for a100-sxm4-80gb"), "{}", several.stdout);
+    run("recipe = 1\n[hardware]\ntargets = ['t4', 'l40s']\n").refused("E0036");
 }
 
 #[test]

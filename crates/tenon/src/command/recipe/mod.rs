@@ -208,7 +208,8 @@ fn check(arguments: &Check, output: &Output) -> Result<(), Failure> {
     let fits = match (&arguments.model, points) {
         (Some(model), Some(points)) => {
             let graphs = if points == 1 { "graph" } else { "graphs" };
-            format!("; it fits {}: {points} {graphs} for each of {}", model.display(), names.join(", "))
+            let each = if names.len() == 1 { "" } else { "each of " };
+            format!("; it fits {}: {points} {graphs} for {each}{}", model.display(), names.join(", "))
         }
         _ => String::new(),
     };
