@@ -61,8 +61,8 @@ pub struct ChosenSwizzle {
 }
 
 impl SharedLayout {
-    /// The swizzle of rows in `order` that costs these accesses the fewest wavefronts, then the fewest instructions, then the one with
-    /// the fewest phases and the longest runs. An error only if no swizzle leaves an access its `min_bytes`.
+    /// The swizzle of rows in `order` that costs these accesses the fewest wavefronts, then the fewest instructions, then the one whose runs are
+    /// no longer than an access, with the fewest phases and the longest runs. An error only if no swizzle leaves an access its `min_bytes`.
     pub fn choose_swizzle(
         shape: &[u32],
         order: &[usize],
@@ -76,13 +76,19 @@ impl SharedLayout {
         let mut candidates = vec![Swizzle::NONE];
         if let [columns, rows, ..] = *order {
             let powers = |most: u32| (0..=most.ilog2()).map(|bit| 1u32 << bit);
-            for max_phase in powers(shape[columns].min(shape[rows]).min(32)).skip(1) {
-                for vec in powers((shape[columns] / max_phase).min((MAX_ACCESS_BYTES / element_bytes).max(1))).rev() {
-                    for per_phase in powers((shape[rows] / max_phase).min(16)) {
-                        candidates.push(Swizzle { vec, per_phase, max_phase });
-                    }
-                }
+            let phases = || powers(shape[columns].min(shape[rows]).min(32)).skip(1);
+            let access = (MAX_ACCESS_BYTES / element_bytes).max(1);
+            let mut push = |vec: u32, max_phase: u32| {
+                let per_phase = powers((shape[rows] / max_phase).min(16));
+                candidates.extend(per_phase.map(|per_phase| Swizzle { vec, per_phase, max_phase }));
+            };
+            for max_phase in phases() {
+                powers((shape[columns] / max_phase).min(access)).rev().for_each(|vec| push(vec, max_phase));
             }
+            // Lanes that read eight words of each of four rows need the rows eight words apart.
+            phases()
+                .filter(|max_phase| 2 * access * max_phase <= shape[columns])
+                .for_each(|phase| push(2 * access, phase));
         }
         let mut best: Option<((u32, u32), ChosenSwizzle)> = None;
         for swizzle in candidates {
@@ -255,6 +261,24 @@ mod tests {
         assert!(chosen.costs.iter().all(|c| c.conflicts() == 0));
         let none = SharedLayout::choose_swizzle(&[32, 32], &[1, 0], 4, &accesses[..1]).unwrap();
         assert_eq!(none.swizzle, Swizzle::NONE);
+    }
+
+    /// Operands whose k does not lie together: of 32 bits, a fragment is four rows of k and eight words of each.
+    #[test]
+    fn fragments_of_tf32_across_k_without_conflicts() {
+        for k in [8, 16] {
+            let mma = MmaShape { m: 16, n: 8, k: 8, element_bits: 32 };
+            for (tile, shape, order) in [
+                (mma.operand_b([k, 128], [2, 2]).unwrap(), [k, 128], [1, 0]),
+                (mma.operand_a([128, k], [2, 2]).unwrap(), [128, k], [0, 1]),
+                (mma.operand_a([128, k], [2, 2]).unwrap(), [128, k], [1, 0]),
+            ] {
+                let copy = TileLayout::contiguous(&shape, &order, 4, 4).unwrap();
+                let accesses = [SharedAccess::async_copy(&copy, 16), SharedAccess::matrix(&tile)];
+                let chosen = SharedLayout::choose_swizzle(&shape, &order, 4, &accesses).unwrap();
+                assert!(chosen.costs.iter().all(|c| c.conflicts() == 0), "{k} {order:?} {chosen:?}");
+            }
+        }
     }
 
     #[test]
