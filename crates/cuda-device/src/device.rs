@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenon_runtime::device::{
     Counters, Device, DeviceError, DevicePointer, KernelHandle, KernelLaunch, ModuleHandle as ModuleNumber, Stream,
+    TiledTensor,
 };
 use tenon_target::ArchitectureName;
 
@@ -13,6 +14,7 @@ use crate::arguments::pack;
 use crate::compatibility::{runs, runs_on};
 use crate::driver::{
     Context, EventHandle, FunctionHandle, LoadError, MemoryError, ModuleHandle, OpenError, Properties, StreamHandle,
+    tensor_map_type,
 };
 use crate::failure::{Failure, Kind, kind};
 use crate::limits::{self, Limits};
@@ -335,6 +337,17 @@ impl Device for CudaDevice {
         let handle = state.events.get(&event).cloned();
         let handle = handle.ok_or_else(|| self.access(format!("event {event} was never recorded")))?;
         stream.wait(&handle).map_err(|failure| self.failed(&mut state, "", failure))
+    }
+
+    fn encode_tensor_map(&self, tensor: &TiledTensor<'_>) -> Result<[u64; 16], DeviceError> {
+        drop(self.working()?);
+        let unsupported = |feature: String| DeviceError::Unsupported { device: self.name(), feature };
+        let element = tensor_map_type(tensor.dtype);
+        let element = element.ok_or_else(|| unsupported(format!("tensor maps of {}", tensor.dtype)))?;
+        match self.context.encode_tensor_map(tensor, element) {
+            Some(encoded) => encoded.map_err(|error| self.memory_failed(error)),
+            None => Err(unsupported("tensor maps: its driver is older than CUDA 12".to_owned())),
+        }
     }
 
     fn launch(&self, launch: &KernelLaunch<'_>, stream: Stream) -> Result<Option<Counters>, DeviceError> {

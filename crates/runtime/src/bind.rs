@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use tenon_tensor::{Tensor, byte_count};
 
 use crate::RuntimeError;
+use crate::device::{DevicePointer, TiledTensor};
 use crate::plan::{
-    Argument, Expr, Expressions, Launch, LaunchPlan, MAX_GRID, Operation, ReadExtent, Step, TensorSlot, Values,
+    Argument, Expr, Expressions, Launch, LaunchPlan, MAX_GRID, Operation, ReadExtent, Step, TensorMap, TensorSlot,
+    Values,
 };
 
 /// Extents by name.
@@ -33,6 +35,8 @@ pub(crate) enum ResolvedStep {
         grid: [u32; 3],
         /// The numbers among the arguments, in order.
         numbers: Vec<i64>,
+        /// The tensor maps among the arguments, in order.
+        maps: Vec<ResolvedMap>,
     },
     /// Bytes of a copy or fill.
     Bytes(u64),
@@ -40,6 +44,23 @@ pub(crate) enum ResolvedStep {
     Bodies(Vec<Vec<ResolvedStep>>),
     /// Nothing.
     Fixed,
+}
+
+/// Sizes and strides of a tensor map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ResolvedMap {
+    /// Innermost first.
+    pub(crate) sizes: Vec<u32>,
+    /// In bytes, of all dimensions but the innermost.
+    pub(crate) strides: Vec<u64>,
+}
+
+impl ResolvedMap {
+    /// The tensor at an address, as a device encodes it.
+    pub(crate) fn tensor<'a>(&'a self, map: &'a TensorMap, pointer: DevicePointer) -> TiledTensor<'a> {
+        let (dtype, swizzle) = (map.dtype, map.swizzle);
+        TiledTensor { pointer, dtype, sizes: &self.sizes, strides: &self.strides, tile: &map.tile, swizzle }
+    }
 }
 
 /// The tensor of each input, in the plan's order, and the extents that follow from their shapes.
@@ -291,7 +312,11 @@ impl Resolver<'_> {
             grid[axis] = self.number(&place, size, 0, MAX_GRID[axis])? as u32;
         }
         let mut numbers = Vec::new();
+        let mut maps = Vec::new();
         for argument in &launch.arguments {
+            if let Argument::TensorMap(map) = argument {
+                maps.push(self.tensor_map(index, launch, map)?);
+            }
             if let Argument::Extent(extent) = argument {
                 let place = || format!("an argument of step {index} ({})", launch.entry);
                 let value = self.values.get(extent);
@@ -304,7 +329,26 @@ impl Resolver<'_> {
                 numbers.push(number);
             }
         }
-        Ok(ResolvedStep::Launch { grid, numbers })
+        Ok(ResolvedStep::Launch { grid, numbers, maps })
+    }
+
+    /// No tensor map has a dimension of no elements: where an extent is 0, no copy asks for any, and one element stands for none.
+    fn tensor_map(&self, index: usize, launch: &Launch, map: &TensorMap) -> Result<ResolvedMap, RuntimeError> {
+        let place = || format!("a tensor map of step {index} ({})", launch.entry);
+        let mut resolved = ResolvedMap { sizes: Vec::new(), strides: Vec::new() };
+        for size in &map.sizes {
+            let number = self.number(&place, size, 0, u64::from(u32::MAX))?;
+            resolved.sizes.push(u32::try_from(number).unwrap_or(u32::MAX).max(1));
+        }
+        for stride in &map.strides {
+            let number = self.number(&place, stride, 0, TensorMap::STRIDE_LIMIT - 1)?;
+            if number % TensorMap::ALIGNMENT != 0 {
+                let reason = format!("it must be a multiple of {}", TensorMap::ALIGNMENT);
+                return Err(size_error(place(), stride, i64::try_from(number).ok(), self.extents, &reason));
+            }
+            resolved.strides.push(number.max(TensorMap::ALIGNMENT));
+        }
+        Ok(resolved)
     }
 
     fn shape(&self, slot: &TensorSlot) -> Result<Vec<usize>, RuntimeError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tenon_tensor::Tensor;
 
 use crate::RuntimeError;
-use crate::bind::{Extents, Resolved, ResolvedStep, add_extent, bind, check_requirements, resolve};
+use crate::bind::{Extents, Resolved, ResolvedMap, ResolvedStep, add_extent, bind, check_requirements, resolve};
 use crate::device::{
     Allocation, Counters, Device, DeviceError, DevicePointer, KernelArgument, KernelHandle, KernelLaunch, ModuleHandle,
     Placement, Stream,
@@ -395,10 +395,10 @@ impl Instance {
         let mut inner = Vec::new();
         let mut what = step.operation.name();
         let done = match (&step.operation, numbers) {
-            (Operation::Launch(launch), ResolvedStep::Launch { grid, numbers }) => {
+            (Operation::Launch(launch), ResolvedStep::Launch { grid, numbers, maps }) => {
                 what = &launch.entry;
                 entry = Some(launch.entry.clone());
-                self.launch(launch, *grid, numbers, stream)
+                self.launch(launch, *grid, numbers, maps, stream)
             }
             (Operation::Copy(copy), ResolvedStep::Bytes(bytes)) => {
                 self.device.copy(self.pointer(copy.source), self.pointer(copy.target), *bytes, stream).map(|()| None)
@@ -479,6 +479,7 @@ impl Instance {
         launch: &Launch,
         grid: [u32; 3],
         numbers: &[i64],
+        maps: &[ResolvedMap],
         stream: Stream,
     ) -> Result<Option<Counters>, DeviceError> {
         let unsupported = |feature: String| DeviceError::Unsupported { device: self.device.name(), feature };
@@ -490,6 +491,7 @@ impl Instance {
             return Ok(None);
         }
         let mut numbers = numbers.iter().copied();
+        let mut maps = maps.iter();
         let arguments = launch
             .arguments
             .iter()
@@ -498,7 +500,11 @@ impl Instance {
                     .next()
                     .map(KernelArgument::I64)
                     .ok_or_else(|| unsupported(format!("the extent expression `{value}`"))),
-                Argument::TensorMap(_) => Err(unsupported("the argument `tensor_map`".to_owned())),
+                Argument::TensorMap(map) => {
+                    let sizes = maps.next().ok_or_else(|| unsupported("a tensor map without sizes".to_owned()))?;
+                    let tensor = sizes.tensor(map, self.pointer(map.place));
+                    self.device.encode_tensor_map(&tensor).map(KernelArgument::TensorMap)
+                }
                 Argument::Buffer(index) => Ok(KernelArgument::Pointer(self.pointer(Place::Buffer(*index)))),
                 Argument::Parameter(index) => Ok(KernelArgument::Pointer(self.pointer(Place::Parameter(*index)))),
                 Argument::Input(index) => Ok(KernelArgument::Pointer(self.pointer(Place::Input(*index)))),

@@ -5,6 +5,8 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::slice;
 
+use tenon_ptx_sim::TENSOR_MAP_BYTES;
+
 use crate::names::describe;
 use crate::state::{CONTEXT, CURRENT, INVALID_DEVICE, INVALID_VALUE, Launch, SUCCESS, call};
 
@@ -459,6 +461,45 @@ unsafe extern "C" fn cuLaunchKernel(
             return Err(INVALID_VALUE);
         }
         fake.launch(&launch)
+    })
+}
+
+/// # Safety
+/// As in `cuda.h`.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C" fn cuTensorMapEncodeTiled(
+    map: *mut [u8; TENSOR_MAP_BYTES],
+    element: c_uint,
+    rank: c_uint,
+    address: *mut c_void,
+    sizes: *const u64,
+    strides: *const u64,
+    tile: *const c_uint,
+    steps: *const c_uint,
+    interleave: c_uint,
+    swizzle: c_uint,
+    promotion: c_uint,
+    fill: c_uint,
+) -> c_uint {
+    let text = format!("type={element} rank={rank} swizzle={swizzle} promotion={promotion} fill={fill}");
+    call("cuTensorMapEncodeTiled", true, &text, |fake| {
+        if !(1..=5).contains(&rank) || interleave != 0 || promotion > 3 || fill != 0 || map as usize % 64 != 0 {
+            return Err(INVALID_VALUE);
+        }
+        let rank = rank as usize;
+        // SAFETY: lists of so many numbers, one less of strides, as in `cuda.h`.
+        let (sizes, strides, tile, steps) = unsafe {
+            (
+                slice::from_raw_parts(sizes, rank),
+                slice::from_raw_parts(strides, rank - 1),
+                slice::from_raw_parts(tile, rank),
+                slice::from_raw_parts(steps, rank),
+            )
+        };
+        let encoded = fake.encode_tensor_map(element, address as u64, [sizes, strides], [tile, steps], swizzle)?;
+        // SAFETY: a place for a map, as in `cuda.h`.
+        unsafe { give(map, encoded) }
     })
 }
 

@@ -6,7 +6,10 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use tenon_ptx_sim::{Argument, Device, DevicePointer, Error, FaultKind, LaunchConfig, Module};
+use tenon_ptx_sim::{
+    Argument, Device, DevicePointer, Error, FaultKind, LaunchConfig, Module, TENSOR_MAP_BYTES, TensorElement,
+    TensorFill, TensorMap, TensorMapConfig, TensorSwizzle,
+};
 
 use crate::settings::{LOG, Settings};
 
@@ -357,6 +360,38 @@ impl Fake {
             known.dynamic_shared = bytes;
         }
         Ok(())
+    }
+
+    /// A tensor map as kernels on the simulator take it. `CUtensorMapDataType` and `CUtensorMapSwizzle` by their numbers.
+    pub(crate) fn encode_tensor_map(
+        &mut self,
+        element: u32,
+        address: u64,
+        [sizes, strides]: [&[u64]; 2],
+        [tile, steps]: [&[u32]; 2],
+        swizzle: u32,
+    ) -> Result<[u8; TENSOR_MAP_BYTES], u32> {
+        use TensorElement::*;
+        let call = "cuTensorMapEncodeTiled";
+        let element = [U8, U16, U32, S32, U64, S64, F16, F32, F64, Bf16].get(element as usize).copied();
+        let swizzles = [TensorSwizzle::None, TensorSwizzle::Bytes32, TensorSwizzle::Bytes64, TensorSwizzle::Bytes128];
+        let (Some(element), Some(swizzle)) = (element, swizzles.get(swizzle as usize).copied()) else {
+            return self.refuse(call, "an element type or swizzle that is none", INVALID_VALUE);
+        };
+        let encoded = TensorMap::encode(&TensorMapConfig {
+            element,
+            address,
+            sizes: sizes.iter().map(|size| u32::try_from(*size).unwrap_or(0)).collect(),
+            strides: strides.to_vec(),
+            box_sizes: tile.to_vec(),
+            element_strides: steps.to_vec(),
+            swizzle,
+            fill: TensorFill::Zero,
+        });
+        match encoded {
+            Ok(map) => Ok(*map.bytes()),
+            Err(error) => self.refuse(call, &error.to_string(), INVALID_VALUE),
+        }
     }
 
     /// Launches. The kernel runs at once; that it failed is known to later calls only, as on a GPU.

@@ -5,6 +5,7 @@
 //! thread of each call, and stays so.
 
 mod table;
+mod tensor_map;
 
 use std::ffi::{CStr, CString, c_char, c_uint, c_void};
 use std::ptr::null_mut;
@@ -18,6 +19,7 @@ use crate::arguments::Packed;
 use crate::compatibility::Capability;
 use crate::failure::Failure;
 use table::{Table, table};
+pub(crate) use tensor_map::tensor_map_type;
 
 /// Bytes of each log of the driver's compiler.
 const LOG_BYTES: usize = 16 << 10;

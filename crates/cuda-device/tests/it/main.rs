@@ -8,3 +8,4 @@ mod failures;
 mod gpu;
 mod plans;
 mod running;
+mod tensor_maps;

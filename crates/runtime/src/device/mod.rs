@@ -17,6 +17,7 @@ pub use error::DeviceError;
 pub use memory::Allocation;
 pub use simulator::{SimulatorDevice, SimulatorOptions};
 pub use tenon_ptx_sim::Counters;
+use tenon_tensor::DType;
 
 /// An address in device memory; inside an allocation, bytes may be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +56,23 @@ pub enum KernelArgument {
     I64(i64),
     /// A tensor map by value.
     TensorMap([u64; 16]),
+}
+
+/// A tensor as a tensor map describes it ([`crate::plan::TensorMap`]), with everything known. Lists are innermost first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TiledTensor<'a> {
+    /// The first element.
+    pub pointer: DevicePointer,
+    /// Element type.
+    pub dtype: DType,
+    /// Elements of each dimension; one at least.
+    pub sizes: &'a [u32],
+    /// Distances in bytes of neighbours along all dimensions but the innermost.
+    pub strides: &'a [u64],
+    /// Elements of a box along each dimension.
+    pub tile: &'a [u32],
+    /// Width in bytes of the swizzle in shared memory: 0, 32, 64 or 128.
+    pub swizzle: u32,
 }
 
 /// A kernel launch with everything known.
@@ -147,6 +165,12 @@ pub trait Device: Send + Sync {
 
     /// Lets later work of a stream wait for a mark that has been recorded.
     fn wait_event(&self, event: u32, stream: Stream) -> Result<(), DeviceError>;
+
+    /// Encodes a tensor map, as kernels for the device take it. What copies find outside of the tensor is zero. A device without tensor maps
+    /// refuses.
+    fn encode_tensor_map(&self, _tensor: &TiledTensor<'_>) -> Result<[u64; 16], DeviceError> {
+        Err(DeviceError::Unsupported { device: self.name(), feature: "tensor maps".to_owned() })
+    }
 
     /// Launches a kernel. A device that counts gives the counters of the launch, and has then completed it.
     fn launch(&self, launch: &KernelLaunch<'_>, stream: Stream) -> Result<Option<Counters>, DeviceError>;

@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tenon_ptx_sim::{Argument, Checks, Counters, LaunchConfig, Module};
+use tenon_ptx_sim::{
+    Argument, Checks, Counters, LaunchConfig, Module, TensorElement, TensorFill, TensorMap, TensorMapConfig,
+    TensorSwizzle,
+};
+use tenon_tensor::DType;
 
 use crate::device::late_streams::{LateStreams, Pending};
 use crate::device::{
     AllocationTable, Device, DeviceError, DevicePointer, KernelArgument, KernelHandle, KernelLaunch, ModuleHandle,
-    Placement, Stream,
+    Placement, Stream, TiledTensor,
 };
 
 const NAME: &str = "simulator";
@@ -58,6 +62,23 @@ struct State {
     modules: HashMap<u64, LoadedModule>,
     next_module: u64,
     streams: LateStreams,
+}
+
+/// How the simulator names an element type; narrow floats move as bytes.
+fn tensor_element(dtype: DType) -> Option<TensorElement> {
+    Some(match dtype {
+        DType::F16 => TensorElement::F16,
+        DType::BF16 => TensorElement::Bf16,
+        DType::F32 => TensorElement::F32,
+        DType::F64 => TensorElement::F64,
+        DType::I16 | DType::U16 => TensorElement::U16,
+        DType::I32 => TensorElement::S32,
+        DType::U32 => TensorElement::U32,
+        DType::I64 => TensorElement::S64,
+        DType::U64 => TensorElement::U64,
+        dtype if dtype.size() == 1 => TensorElement::U8,
+        _ => return None,
+    })
 }
 
 struct LoadedModule {
@@ -291,6 +312,31 @@ impl Device for SimulatorDevice {
             return Ok(());
         }
         state.drain(from, Some((event, number)))
+    }
+
+    fn encode_tensor_map(&self, tensor: &TiledTensor<'_>) -> Result<[u64; 16], DeviceError> {
+        let unsupported = |feature: String| DeviceError::Unsupported { device: self.name(), feature };
+        let element = tensor_element(tensor.dtype);
+        let element = element.ok_or_else(|| unsupported(format!("tensor maps of {}", tensor.dtype)))?;
+        let swizzle = match tensor.swizzle {
+            0 => TensorSwizzle::None,
+            32 => TensorSwizzle::Bytes32,
+            64 => TensorSwizzle::Bytes64,
+            128 => TensorSwizzle::Bytes128,
+            bytes => return Err(unsupported(format!("a swizzle of {bytes} bytes"))),
+        };
+        let map = TensorMap::encode(&TensorMapConfig {
+            element,
+            address: tensor.pointer.0,
+            sizes: tensor.sizes.to_vec(),
+            strides: tensor.strides.to_vec(),
+            box_sizes: tensor.tile.to_vec(),
+            element_strides: vec![1; tensor.sizes.len()],
+            swizzle,
+            fill: TensorFill::Zero,
+        })?;
+        let word = |index: usize| map.bytes()[8 * index..8 * index + 8].iter().rev();
+        Ok(std::array::from_fn(|index| word(index).fold(0, |word, byte| word << 8 | u64::from(*byte))))
     }
 
     fn launch(&self, launch: &KernelLaunch<'_>, stream: Stream) -> Result<Option<Counters>, DeviceError> {

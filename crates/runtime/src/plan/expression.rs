@@ -92,8 +92,12 @@ impl Expressions {
                 Operation::Launch(launch) => {
                     launch.grid.iter().for_each(|size| expressions.add(size));
                     for argument in &launch.arguments {
-                        if let Argument::Extent(extent) = argument {
-                            expressions.add(extent);
+                        match argument {
+                            Argument::Extent(extent) => expressions.add(extent),
+                            Argument::TensorMap(map) => {
+                                map.sizes.iter().chain(&map.strides).for_each(|size| expressions.add(size));
+                            }
+                            _ => {}
                         }
                     }
                 }

@@ -280,7 +280,8 @@ impl From<Place> for Argument {
     }
 }
 
-/// Descriptor of a tiled tensor for the tensor memory accelerator.
+/// Descriptor of a tiled tensor for the tensor memory accelerator (CUDA driver API, `cuTensorMapEncodeTiled`). It is encoded for each run, since
+/// its address, sizes and strides may differ. What a copy reads outside of the tensor is zero.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TensorMap {
@@ -294,8 +295,19 @@ pub struct TensorMap {
     pub strides: Vec<Expr>,
     /// Sizes of the box that one instruction moves, innermost first.
     pub tile: Vec<u32>,
-    /// Width in bytes of the swizzle in shared memory: 0, 32, 64 or 128.
+    /// Width in bytes of the swizzle in shared memory: 0, 32, 64 or 128; the box has as many bytes along its innermost dimension.
     pub swizzle: u32,
+}
+
+impl TensorMap {
+    /// Most dimensions.
+    pub const MAX_RANK: usize = 5;
+    /// Largest size of a box along a dimension.
+    pub const MAX_TILE: u32 = 256;
+    /// What strides, and the bytes of a box along its innermost dimension, are multiples of.
+    pub const ALIGNMENT: u64 = 16;
+    /// Bound of strides.
+    pub const STRIDE_LIMIT: u64 = 1 << 40;
 }
 
 /// A copy of one place to another.

@@ -1,11 +1,11 @@
 //! What of a valid plan this runtime executes.
 
-use crate::plan::{Argument, LaunchPlan, Operation, PlanError, Step};
+use crate::plan::{LaunchPlan, Operation, PlanError, Step};
 
 impl LaunchPlan {
-    /// Refuses, by name, what the executor does not run: weights with extents, host calls, states, clusters, tensor maps,
-    /// conditionals and what stands in them on other streams than the first, and extents that are read inside conditionals. Whether there is pinned
-    /// memory, the device says.
+    /// Refuses, by name, what the executor does not run: weights with extents, host calls, states, clusters, conditionals and what stands in them on other
+    /// streams than the first, and extents that are read inside conditionals. Whether there is pinned memory, and whether there are tensor maps, the
+    /// device says.
     pub fn check_supported(&self) -> Result<(), PlanError> {
         if let Some(slot) = self.parameters.iter().find(|slot| slot.extents.is_some()) {
             return Err(PlanError::unsupported(format!("parameter `{}`", slot.name), "`extents` of a parameter"));
@@ -50,13 +50,9 @@ fn check_step(place: &str, stream: u32, step: &Step) -> Result<(), PlanError> {
         return refuse(format!("`{}` on stream {stream}", step.operation.name()));
     }
     match &step.operation {
-        Operation::Copy(_) | Operation::Memset(_) | Operation::Event(_) | Operation::Wait(_) => Ok(()),
         Operation::Launch(launch) if launch.cluster.is_some() => refuse("`cluster`".to_owned()),
-        Operation::Launch(launch) => {
-            match launch.arguments.iter().any(|argument| matches!(argument, Argument::TensorMap(_))) {
-                true => refuse("the argument `tensor_map`".to_owned()),
-                false => Ok(()),
-            }
+        Operation::Launch(_) | Operation::Copy(_) | Operation::Memset(_) | Operation::Event(_) | Operation::Wait(_) => {
+            Ok(())
         }
         Operation::If(conditional) => conditional
             .then

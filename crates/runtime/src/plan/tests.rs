@@ -105,6 +105,45 @@ fn every_operation_round_trips() {
 }
 
 #[test]
+fn tensor_maps_that_do_not_fit_are_refused() {
+    // x has f32[4, 8].
+    let right = TensorMap {
+        place: Place::Input(0),
+        dtype: DType::F32,
+        sizes: vec![8.into(), 4.into()],
+        strides: vec![32.into()],
+        tile: vec![8, 4],
+        swizzle: 32,
+    };
+    let check = |change: &dyn Fn(&mut TensorMap)| {
+        let (mut plan, mut map) = (sample(), right.clone());
+        change(&mut map);
+        launch_of(&mut plan, 1).arguments.push(Argument::TensorMap(map));
+        plan.validate().map_err(|error| (error.code(), error.to_string()))
+    };
+    check(&|_| ()).unwrap();
+    check(&|map| map.swizzle = 0).unwrap();
+    check(&|map| map.sizes[1] = 0.into()).unwrap();
+    let wrong: [(&dyn Fn(&mut TensorMap), &str); 11] = [
+        (&|map| map.strides.clear(), "lists do not fit"),
+        (&|map| map.sizes = vec![1.into(); 6], "lists do not fit"),
+        (&|map| map.tile[1] = 257, "lists do not fit"),
+        (&|map| map.tile[1] = 0, "lists do not fit"),
+        (&|map| map.tile[0] = 6, "rows of 24 bytes"),
+        (&|map| map.swizzle = 64, "swizzle of 64 bytes"),
+        (&|map| map.swizzle = 16, "swizzle of 16 bytes"),
+        (&|map| map.strides[0] = 24.into(), "multiple of 16 bytes"),
+        (&|map| map.strides[0] = 48.into(), "176 bytes at a place of 128 bytes"),
+        (&|map| map.sizes[1] = (1 << 32).into(), "a size of 2^32"),
+        (&|map| map.place = Place::Input(9), "at a place of 0 bytes"),
+    ];
+    for (change, expected) in wrong {
+        let (code, message) = check(change).unwrap_err();
+        assert!(code == "E0703" && message.contains(expected), "{code} {message}");
+    }
+}
+
+#[test]
 fn text_and_version_are_refused_by_code() {
     let text = sample().to_json().unwrap();
     let code = |text: &str| LaunchPlan::from_json(text).unwrap_err().code();

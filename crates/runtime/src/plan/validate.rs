@@ -468,10 +468,42 @@ impl Walk<'_> {
 
     fn tensor_map(&self, map: &TensorMap) -> Result<(), PlanError> {
         let rank = map.sizes.len();
-        let fits = (1..=5).contains(&rank) && map.strides.len() == rank - 1 && map.tile.len() == rank;
-        if !fits || map.tile.iter().any(|size| !(1..=256).contains(size)) || ![0, 32, 64, 128].contains(&map.swizzle) {
+        let fits = (1..=TensorMap::MAX_RANK).contains(&rank) && map.strides.len() == rank - 1 && map.tile.len() == rank;
+        if !fits || map.tile.iter().any(|size| !(1..=TensorMap::MAX_TILE).contains(size)) {
             return self.wrong("a tensor map whose lists do not fit");
         }
-        map.sizes.iter().chain(&map.strides).try_for_each(|size| self.largest(size).map(drop))
+        let element = map.dtype.size() as u64;
+        let row = u64::from(map.tile[0]) * element;
+        let swizzle = u64::from(map.swizzle);
+        if ![0, 32, 64, 128].contains(&swizzle) || row % TensorMap::ALIGNMENT != 0 || (swizzle > 0 && row != swizzle) {
+            return self.wrong(format!("a tensor map with rows of {row} bytes and a swizzle of {swizzle} bytes"));
+        }
+        // With all extents at their capacities, the last element must lie inside.
+        let sizes = map.sizes.iter().map(|size| self.largest(size)).collect::<Result<Vec<_>, _>>()?;
+        let strides = map.strides.iter().map(|stride| self.largest(stride)).collect::<Result<Vec<_>, _>>()?;
+        let strides: Vec<u64> = strides.iter().map(|stride| u64::try_from(*stride).unwrap_or(u64::MAX)).collect();
+        let sizes: Vec<u64> = sizes.iter().map(|size| u64::try_from(*size).unwrap_or(u64::MAX)).collect();
+        if sizes.iter().any(|size| *size > u64::from(u32::MAX))
+            || strides.iter().any(|stride| *stride >= TensorMap::STRIDE_LIMIT)
+        {
+            return self.wrong("a tensor map with a size of 2^32 or a stride of 2^40 bytes");
+        }
+        if strides
+            .iter()
+            .zip(&map.strides)
+            .any(|(value, stride)| stride.as_number().is_some() && value % TensorMap::ALIGNMENT != 0)
+        {
+            return self
+                .wrong(format!("a tensor map with a stride that is no multiple of {} bytes", TensorMap::ALIGNMENT));
+        }
+        let along = std::iter::once(element).chain(strides).zip(&sizes);
+        let bytes = along
+            .map(|(stride, size)| stride.saturating_mul(size.saturating_sub(1)))
+            .fold(element, u64::saturating_add);
+        let place = self.plan.place_bytes(map.place).unwrap_or(0);
+        if !sizes.contains(&0) && bytes > place {
+            return self.wrong(format!("a tensor map of {bytes} bytes at a place of {place} bytes"));
+        }
+        Ok(())
     }
 }

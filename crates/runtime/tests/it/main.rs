@@ -7,3 +7,4 @@ mod extents;
 mod random_plans;
 mod read_extent;
 mod requirements;
+mod tensor_maps;
