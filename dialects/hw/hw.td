@@ -51,6 +51,19 @@ def HW_BufferType : TypeDef<HW_Dialect, "Buffer"> {
   let assemblyFormat = "`<` $tensor `>`";
 }
 
+def HW_MbarriersType : TypeDef<HW_Dialect, "Mbarriers"> {
+  let mnemonic = "mbarriers";
+  let summary = "Barriers in shared memory that count arrivals and bytes, by number";
+  let parameters = (ins "int64_t":$count);
+  let assemblyFormat = "`<` $count `>`";
+}
+def HW_TensorMapType : TypeDef<HW_Dialect, "TensorMap"> {
+  let mnemonic = "tensor_map";
+  let summary = "Describes a tensor in global memory that is copied box by box; sizes of the box, innermost first, and the width in bytes of the swizzle in shared memory";
+  let parameters = (ins ArrayRefParameter<"int64_t">:$box, "mlir::Type":$element, "int64_t":$swizzle);
+  let assemblyFormat = "`<` `[` $box `]` `x` $element `,` $swizzle `>`";
+}
+
 def Pointer : Type<CPred<"::llvm::isa<::mlir::LLVM::LLVMPointerType>($_self)">, "pointer">;
 
 class HW_Op<string mnemonic, list<Trait> traits = []> : Op<HW_Dialect, mnemonic, traits>;
@@ -59,8 +72,9 @@ class HW_PureOp<string mnemonic, list<Trait> traits = []> : HW_Op<mnemonic, !lis
 // ---- Kernels ----------------------------------------------------------------------------------------------------------------------
 
 def HW_KernelOp : HW_Op<"kernel", [Symbol, IsolatedFromAbove, SingleBlock]> {
-  let summary = "A tile program: arguments are pointers to global memory, then extents as i64";
-  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$target, I64Attr:$warps, ArrayAttr:$grid, OptionalAttr<ArrayAttr>:$source_nodes);
+  let summary = "A tile program: arguments are pointers to global memory, then tensor maps, then extents as i64";
+  let description = "Tiles lie in the registers of `warps` warps. With `producer_warps`, the block has so many more, which run the region of `hw.producer` and nothing behind it.";
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$target, I64Attr:$warps, ArrayAttr:$grid, OptionalAttr<I64Attr>:$producer_warps, OptionalAttr<ArrayAttr>:$source_nodes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name `target` $target `warps` $warps `grid` $grid attr-dict-with-keyword $body";
 }
@@ -142,9 +156,15 @@ def HW_StoreOp : HW_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$value `,` $pointer `[` $offsets `]` (`mask` $mask^ `:` type($mask))? attr-dict `:` type($value) `,` type($pointer) `,` type($offsets)";
 }
 def HW_AllocOp : HW_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
-  let summary = "Shared memory for the kernel's life";
+  let summary = "Shared memory for the kernel's life, or up to an `hw.dealloc`; `alignment` in bytes, 128 if it is not given";
+  let arguments = (ins OptionalAttr<I64Attr>:$alignment);
   let results = (outs HW_SharedType:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "(`align` $alignment^)? attr-dict `:` type($result)";
+}
+def HW_DeallocOp : HW_Op<"dealloc", [MemoryEffects<[MemFree]>]> {
+  let summary = "End of the use of shared memory by all warps; conversions and reductions behind it may take turns in it";
+  let arguments = (ins HW_SharedType:$shared);
+  let assemblyFormat = "$shared attr-dict `:` type($shared)";
 }
 def HW_LocalLoadOp : HW_Op<"local_load", [MemoryEffects<[MemRead]>]> {
   let summary = "Tile from a slot of shared memory; by ldmatrix where the layouts allow it";
@@ -175,6 +195,48 @@ def HW_AsyncWaitOp : HW_Op<"async_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
 def HW_BarrierOp : HW_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Barrier of the block";
   let assemblyFormat = "attr-dict";
+}
+
+// ---- Producer and consumers -------------------------------------------------------------------------------------------------------
+
+def HW_ProducerOp : HW_Op<"producer", [SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "Code of one thread of the producer warps, which end with it; the other warps go on behind it";
+  let description = "It stands once in a kernel with `producer_warps`, in its own block. Behind it, `hw.barrier` is one of the other warps.";
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "attr-dict-with-keyword $body";
+}
+def HW_MbarrierAllocOp : HW_Op<"mbarrier_alloc", [MemoryEffects<[MemAlloc, MemWrite]>]> {
+  let summary = "Barriers, ready for use after an `hw.barrier`; each completes a phase by so many arrivals and all bytes that are expected";
+  let arguments = (ins I64Attr:$arrivals);
+  let results = (outs HW_MbarriersType:$result);
+  let assemblyFormat = "$arrivals attr-dict `:` type($result)";
+}
+def HW_MbarrierExpectOp : HW_Op<"mbarrier_expect", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "An arrival of this thread, with so many bytes expected from copies";
+  let arguments = (ins HW_MbarriersType:$barriers, I32:$slot, I64Attr:$bytes);
+  let assemblyFormat = "$barriers `[` $slot `]` `bytes` $bytes attr-dict `:` type($barriers)";
+}
+def HW_MbarrierArriveOp : HW_Op<"mbarrier_arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "One arrival of each warp";
+  let arguments = (ins HW_MbarriersType:$barriers, I32:$slot);
+  let assemblyFormat = "$barriers `[` $slot `]` attr-dict `:` type($barriers)";
+}
+def HW_MbarrierWaitOp : HW_Op<"mbarrier_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Waits until the phase of a parity, 0 or 1, is complete; the phase before the first counts as complete, with parity 1";
+  let arguments = (ins HW_MbarriersType:$barriers, I32:$slot, I32:$parity);
+  let assemblyFormat = "$barriers `[` $slot `]` `parity` $parity attr-dict `:` type($barriers)";
+}
+def HW_TmaLoadOp : HW_Op<"tma_load", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Copies boxes of a tensor to a slot of shared memory, from coordinates on, innermost first; zeros outside of the tensor";
+  let description = "Boxes follow each other along the innermost dimension until the slot is full. The bytes count at a barrier. One thread executes it.";
+  let arguments = (ins HW_TensorMapType:$map, Variadic<I32>:$coordinates, HW_SharedType:$shared, I32:$slot, HW_MbarriersType:$barriers);
+  let assemblyFormat = "$map `[` $coordinates `]` `to` $shared `[` $slot `]` `arrive` $barriers attr-dict `:` type($map) `,` type($shared) `,` type($barriers)";
+}
+def HW_WgmmaOp : HW_Op<"wgmma", [MemoryEffects<[MemRead]>]> {
+  let summary = "a · b + c of a slot of shared memory by warpgroups; done when the operation is. `instruction` is a row of the matrix-instruction table";
+  let arguments = (ins StrAttr:$instruction, HW_SharedType:$a, HW_SharedType:$b, I32:$slot, HW_TileType:$c);
+  let results = (outs HW_TileType:$result);
+  let assemblyFormat = "$instruction $a `,` $b `[` $slot `]` `,` $c attr-dict `:` type($a) `,` type($b) `,` type($c) `->` type($result)";
 }
 
 // ---- Computation across places ----------------------------------------------------------------------------------------------------
@@ -236,7 +298,8 @@ def HW_ViewOp : HW_Op<"view"> {
 }
 def HW_LaunchOp : HW_Op<"launch"> {
   let summary = "Runs a kernel; arguments are buffers in the order of the kernel's pointers";
-  let arguments = (ins FlatSymbolRefAttr:$kernel, ArrayAttr:$grid, OptionalAttr<ArrayAttr>:$extents, Variadic<HW_BufferType>:$buffers);
+  let description = "`tensor_maps` describes each tensor map of the kernel: the number of the buffer, `sizes`, innermost first, `strides` in bytes of all dimensions but the innermost, the sizes of the `box` and the width in bytes of the `swizzle`. Sizes and strides may be expressions of extents.";
+  let arguments = (ins FlatSymbolRefAttr:$kernel, ArrayAttr:$grid, OptionalAttr<ArrayAttr>:$extents, OptionalAttr<ArrayAttr>:$tensor_maps, Variadic<HW_BufferType>:$buffers);
   let assemblyFormat = "$kernel `grid` $grid `(` $buffers `)` attr-dict `:` type($buffers)";
 }
 def HW_CopyOp : HW_Op<"copy"> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use tenon_ir::{Module, Op, Type};
 use tenon_tensor::DType;
 
-use crate::{HwError, SharedType, TileType};
+use crate::{HwError, SharedType, TensorMapType, TileType, read_mbarriers};
 
 /// Checks every operation of the hw dialect in a module; finds all errors, in order of the text.
 pub fn check(module: &Module<'_>) -> Vec<HwError> {
@@ -26,8 +26,8 @@ pub fn check(module: &Module<'_>) -> Vec<HwError> {
 struct Checker {
     /// Tile types by their identity: reading one means printing it.
     tiles: HashMap<usize, TileType>,
-    /// Pointers of each kernel.
-    kernels: BTreeMap<String, usize>,
+    /// Pointers and tensor maps of each kernel.
+    kernels: BTreeMap<String, [usize; 2]>,
     errors: Vec<HwError>,
 }
 
@@ -35,16 +35,34 @@ impl Checker {
     fn kernel(&mut self, kernel: Op<'_>) {
         let name = kernel.string("sym_name").unwrap_or_default();
         let arguments = kernel.region_block(0).map(|block| block.arguments()).unwrap_or_default();
-        self.kernels
-            .insert(name.clone(), arguments.iter().filter(|argument| argument.ty().dialect() == "llvm").count());
+        let count = |dialect: &str| arguments.iter().filter(|argument| argument.ty().dialect() == dialect).count();
+        self.kernels.insert(name.clone(), [count("llvm"), count("hw")]);
         let warps = kernel.integer("warps").unwrap_or(0);
         if !(1..=32).contains(&warps) || warps & (warps - 1) != 0 {
             self.fail(&name, kernel, format!("{warps} warps: a power of two from 1 to 32 is expected"));
+        }
+        if let Err(message) = self.roles(kernel) {
+            self.fail(&name, kernel, message);
         }
         for op in kernel.walk() {
             if let Err(message) = self.operation(op, warps) {
                 self.fail(&name, op, message);
             }
+        }
+    }
+
+    /// In a kernel with producer warps, these hold no tiles: what makes them stands behind `hw.producer`.
+    fn roles(&mut self, kernel: Op<'_>) -> Result<(), String> {
+        if kernel.integer("producer_warps").unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        let ops = kernel.region_block(0).map(|block| block.ops()).unwrap_or_default();
+        let producer =
+            ops.iter().position(|op| op.is("hw.producer")).ok_or("it has producer warps and no hw.producer")?;
+        let results = ops[..=producer].iter().flat_map(|op| op.walk()).flat_map(|op| op.results());
+        match results.into_iter().any(|value| value.ty().to_string().starts_with("!hw.tile")) {
+            true => Err("a tile before hw.producer, or inside: the producer warps hold none".to_owned()),
+            false => Ok(()),
         }
     }
 
@@ -111,6 +129,16 @@ impl Checker {
                 }
             }
             "hw.mma" => self.mma(op),
+            "hw.wgmma" => self.wgmma(op),
+            "hw.tma_load" => tma_load(op),
+            "hw.producer" => {
+                let parent = op.parent().filter(|parent| parent.is("hw.kernel"));
+                let kernel = parent.ok_or("it must stand in the kernel's own block")?;
+                match kernel.integer("producer_warps") {
+                    Some(1..) => Ok(()),
+                    _ => Err("the kernel has no producer warps".to_owned()),
+                }
+            }
             "hw.local_load" => {
                 let shared = shared(op, 0)?;
                 let result = self.result(op, 0)?;
@@ -250,6 +278,15 @@ impl Checker {
         }
     }
 
+    fn wgmma(&mut self, op: Op<'_>) -> Result<(), String> {
+        let (a, b, c) = (shared(op, 0)?, shared(op, 1)?, self.operand(op, 3)?);
+        equal("the slots of the operands", &a.slots, &b.slots)?;
+        match (a.layout.shape(), b.layout.shape(), c.shape()) {
+            ([m, k], [k2, n], [m2, n2]) if m == m2 && n == n2 && k == k2 => Ok(()),
+            (a, b, c) => Err(format!("{a:?} · {b:?} + {c:?} do not fit")),
+        }
+    }
+
     fn program(&mut self, program: Op<'_>) {
         let arena = program.integer("arena_bytes").unwrap_or(0);
         for op in program.walk() {
@@ -262,8 +299,11 @@ impl Checker {
                 let name = op.attribute("kernel").and_then(|kernel| kernel.as_symbol()).unwrap_or_default();
                 match self.kernels.get(&name) {
                     None => Some(format!("there is no kernel `@{name}`")),
-                    Some(pointers) if *pointers != op.operand_count() => {
+                    Some([pointers, _]) if *pointers != op.operand_count() => {
                         Some(format!("`@{name}` takes {pointers} buffers, not {}", op.operand_count()))
+                    }
+                    Some([_, maps]) if *maps != tensor_maps(op) => {
+                        Some(format!("`@{name}` takes {maps} tensor maps, not {}", tensor_maps(op)))
                     }
                     Some(_) => None,
                 }
@@ -275,6 +315,28 @@ impl Checker {
             }
         }
     }
+}
+
+/// How many tensor maps a launch describes.
+fn tensor_maps(launch: Op<'_>) -> usize {
+    launch.attribute("tensor_maps").and_then(|list| list.as_array()).map_or(0, |list| list.len())
+}
+
+fn tma_load(op: Op<'_>) -> Result<(), String> {
+    let operands = op.operands();
+    let [map, coordinates @ .., shared, _, barriers] = &operands[..] else {
+        return Err("operands are missing".to_owned());
+    };
+    let map = TensorMapType::read(map.ty()).map_err(|error| error.to_string())?;
+    let shared = SharedType::read(shared.ty()).map_err(|error| error.to_string())?;
+    let barriers = read_mbarriers(barriers.ty()).map_err(|error| error.to_string())?;
+    equal("the number of coordinates", &map.tile.len(), &coordinates.len())?;
+    equal("the element type", &map.element, &shared.element)?;
+    equal("the number of barriers", &shared.slots, &barriers)?;
+    if map.elements() == 0 || u64::from(shared.layout.elements()) % map.elements() != 0 {
+        return Err(format!("boxes of {:?} do not fill {:?}", map.tile, shared.layout.shape()));
+    }
+    Ok(())
 }
 
 fn shared(op: Op<'_>, index: usize) -> Result<SharedType, String> {
@@ -363,6 +425,49 @@ mod tests {
             assert_eq!(found.len(), 1, "{body}: {found:?}");
             assert!(found[0].starts_with("E0322") && found[0].contains(expected), "{found:?}");
         }
+    }
+
+    #[test]
+    fn pipelines_fit_together() {
+        let memory = "%s = hw.alloc : !hw.shared<2 x [8, 64] x f16, <offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 0], [2, 0], [4, 0]]>>
+            %b = hw.mbarrier_alloc 1 : !hw.mbarriers<2>
+            %0 = arith.constant 0 : i32\n";
+        let ty = "!hw.shared<2 x [8, 64] x f16, <offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 0], [2, 0], [4, 0]]>>";
+        let found = |map: &str, coordinates: &str, count: u32| {
+            let session = Session::new();
+            let text = format!(
+                "hw.kernel @k target \"sm_90a\" warps 4 grid [1] attributes {{producer_warps = 1 : i64}} {{\n^bb0(%m: {map}):\n{}
+                 hw.producer {{ hw.tma_load %m[{coordinates}] to %s[%0] arrive %b : {map}, {ty}, !hw.mbarriers<{count}> }}\nhw.return\n}}",
+                memory.replace("<2>", &format!("<{count}>"))
+            );
+            let module = session.parse_module(&text, "test").unwrap();
+            check(&module).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(found("!hw.tensor_map<[64, 8] x f16, 128>", "%0, %0", 2), Vec::<String>::new());
+        for (map, coordinates, count, expected) in [
+            ("!hw.tensor_map<[64, 8] x f16, 128>", "%0", 2, "number of coordinates"),
+            ("!hw.tensor_map<[64, 8] x bf16, 128>", "%0, %0", 2, "element type"),
+            ("!hw.tensor_map<[64, 8] x f16, 128>", "%0, %0", 3, "number of barriers"),
+            ("!hw.tensor_map<[64, 16] x f16, 128>", "%0, %0", 2, "do not fill"),
+        ] {
+            let found = found(map, coordinates, count);
+            assert!(found.len() == 1 && found[0].contains(expected), "{found:?}");
+        }
+        let tile = "hw.producer {}\n%i = hw.iota 0 : !hw.tile<[128] x i32, <reg = [], lane = [[1], [2], [4], [8], [16]], warp = [[32], [64]]>>";
+        let roles = |body: &str| {
+            let session = Session::new();
+            let text = format!(
+                "hw.kernel @k target \"sm_90a\" warps 4 grid [1] attributes {{producer_warps = 1 : i64}} {{\n{body}\nhw.return\n}}"
+            );
+            let module = session.parse_module(&text, "test").unwrap();
+            check(&module).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(roles(tile), "");
+        let lines: Vec<_> = tile.lines().rev().collect();
+        assert!(roles(&lines.join("\n")).contains("a tile before hw.producer"));
+        assert!(roles("").contains("no hw.producer"));
+        let found = errors("hw.producer {}");
+        assert!(found.len() == 1 && found[0].contains("no producer warps"), "{found:?}");
     }
 
     #[test]

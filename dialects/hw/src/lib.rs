@@ -11,15 +11,17 @@
 
 mod check;
 mod error;
+mod pipeline;
 mod scalar;
 mod tile;
 mod types;
 
 pub use check::check;
 pub use error::HwError;
+pub use pipeline::Mbarriers;
 pub use scalar::{FloatPredicate, IntegerPredicate, Scalar};
 pub use tile::{Access, Shared, Tile, TileBuilder, line_layout};
-pub use types::{SharedType, TileType};
+pub use types::{SharedType, TensorMapType, TileType, read_mbarriers};
 
 /// The dialect's operations, types and attributes, as `mlir-tblgen` documents them.
 pub const DOCUMENTATION: &str = include_str!(concat!(env!("OUT_DIR"), "/documentation.md"));

@@ -105,6 +105,48 @@ impl SharedType {
     }
 }
 
+/// `!hw.tensor_map<[box] x element, swizzle>`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TensorMapType {
+    /// Element type.
+    pub element: DType,
+    /// Sizes of the box that one instruction copies, innermost first.
+    pub tile: Vec<u32>,
+    /// Width in bytes of the swizzle in shared memory.
+    pub swizzle: u32,
+}
+
+impl TensorMapType {
+    /// Elements of a box.
+    pub fn elements(&self) -> u64 {
+        self.tile.iter().map(|size| u64::from(*size)).product()
+    }
+
+    /// The MLIR type.
+    pub fn to_type<'s>(&self, context: Context<'s>) -> Result<Type<'s>, HwError> {
+        Ok(context.parse_type(&format!("!hw.tensor_map<{:?} x {}, {}>", self.tile, self.element, self.swizzle))?)
+    }
+
+    /// Reads an MLIR type.
+    pub fn read(ty: Type<'_>) -> Result<Self, HwError> {
+        let text = ty.to_string();
+        let parse = || -> Option<Self> {
+            let inner = text.strip_prefix("!hw.tensor_map<")?.strip_suffix('>')?;
+            let (tile, rest) = split_shape(inner)?;
+            let (element, swizzle) = rest.split_once(',')?;
+            Some(TensorMapType { element: element.trim().parse().ok()?, tile, swizzle: swizzle.trim().parse().ok()? })
+        };
+        parse().ok_or_else(|| HwError::Type { expected: "a tensor map", found: text.clone() })
+    }
+}
+
+/// The number of barriers of `!hw.mbarriers<count>`.
+pub fn read_mbarriers(ty: Type<'_>) -> Result<u32, HwError> {
+    let text = ty.to_string();
+    let count = text.strip_prefix("!hw.mbarriers<").and_then(|rest| rest.strip_suffix('>')?.parse().ok());
+    count.ok_or_else(|| HwError::Type { expected: "barriers in shared memory", found: text.clone() })
+}
+
 /// `[8, 16] x f32, …` into the shape and what follows the `x`.
 fn split_shape(text: &str) -> Option<(Vec<u32>, &str)> {
     let (shape, rest) = text.trim().strip_prefix('[')?.split_once(']')?;
@@ -138,5 +180,11 @@ mod tests {
         let ty = shared.to_type(session.context()).unwrap();
         assert_eq!(SharedType::read(ty).unwrap(), shared);
         assert_eq!(TileType::read(session.context().i32_type()).unwrap_err().code(), "E0321");
+        let map = TensorMapType { element: DType::BF16, tile: vec![64, 128, 1], swizzle: 128 };
+        assert_eq!(TensorMapType::read(map.to_type(session.context()).unwrap()).unwrap(), map);
+        assert_eq!(TensorMapType::read(ty).unwrap_err().code(), "E0321");
+        let barriers = session.context().parse_type("!hw.mbarriers<3>").unwrap();
+        assert_eq!(read_mbarriers(barriers).unwrap(), 3);
+        assert_eq!(read_mbarriers(ty).unwrap_err().code(), "E0321");
     }
 }
