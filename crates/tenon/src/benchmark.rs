@@ -26,8 +26,11 @@ pub struct Suite {
 pub struct Benchmark {
     /// Its name.
     pub name: String,
-    /// Why no schedule makes it; none where one does.
+    /// Why no schedule makes it, on targets that are not in `targets`; none where one does on all.
     pub unsupported: Option<String>,
+    /// Targets on which a schedule makes it all the same.
+    #[serde(default)]
+    pub targets: Vec<String>,
     /// Figures by target.
     pub published: Vec<Published>,
 }
@@ -65,8 +68,9 @@ impl Published {
 }
 
 /// Graphs of the kernels that schedules make, by name.
-const GRAPHS: [(&str, &str); 8] = [
+const GRAPHS: [(&str, &str); 9] = [
     ("matmul_f16", include_str!("../data/benchmarks/matmul_f16.mlir")),
+    ("matmul_f16_tma", include_str!("../data/benchmarks/matmul_f16_tma.mlir")),
     ("matmul_f16_bias_gelu", include_str!("../data/benchmarks/matmul_f16_bias_gelu.mlir")),
     ("matmul_f32", include_str!("../data/benchmarks/matmul_f32.mlir")),
     ("attention_f16_d64", include_str!("../data/benchmarks/attention_f16_d64.mlir")),
@@ -88,11 +92,20 @@ impl Suite {
 }
 
 impl Benchmark {
-    /// Its graph, where a schedule makes it.
+    /// Why no schedule makes it for a target.
+    pub fn unsupported_on(&self, target: &Target) -> Option<&str> {
+        let name = target.architecture.name.to_string();
+        self.unsupported.as_deref().filter(|_| !self.targets.contains(&name))
+    }
+
+    /// Its graph, where a schedule makes it for a target.
     ///
     /// # Errors
     /// None that a released version has: the graphs are its own.
-    pub fn source<'s>(&self, session: &'s Session) -> Result<Option<Source<'s>>, Failure> {
+    pub fn source<'s>(&self, session: &'s Session, target: &Target) -> Result<Option<Source<'s>>, Failure> {
+        if self.unsupported_on(target).is_some() {
+            return Ok(None);
+        }
         let graph = GRAPHS.iter().find(|(name, _)| *name == self.name);
         graph.map(|(name, text)| Source::of_graph(session, name, text)).transpose()
     }
@@ -113,8 +126,12 @@ mod tests {
     fn each_kernel_has_a_graph_or_a_reason() {
         let session = Session::new();
         for kernel in &Suite::get().kernels {
-            let source = kernel.source(&session).unwrap_or_else(|failure| panic!("{}: {failure:?}", kernel.name));
-            assert_eq!(source.is_none(), kernel.unsupported.is_some(), "{}", kernel.name);
+            for target in ["sm_80", "sm_90a"].map(|name| Target::find(name).unwrap()) {
+                let source = kernel.source(&session, target);
+                let source = source.unwrap_or_else(|failure| panic!("{}: {failure:?}", kernel.name));
+                assert_eq!(source.is_none(), kernel.unsupported_on(target).is_some(), "{}", kernel.name);
+            }
+            assert!(kernel.targets.iter().all(|name| Target::find(name).is_ok()), "{}", kernel.name);
             for figures in &kernel.published {
                 let target = Target::find(&figures.target).unwrap();
                 assert!(figures.occupancy(target).unwrap() > 0.0, "{}", kernel.name);

@@ -328,8 +328,8 @@ impl<'t> Reader<'t> {
         let mut writes = Vec::new();
         if writes_first {
             writes = self.registers_of(first);
-            if guarded {
-                // What was there stays where the guard does not hold.
+            if guarded || base == "wgmma" {
+                // What was there stays where the guard does not hold; accumulators are added to.
                 reads.extend(&writes);
             }
         } else {

@@ -16,6 +16,7 @@ mod global;
 mod local;
 mod map;
 mod mma;
+mod pipeline;
 mod rebuild;
 mod reduce;
 mod scan;
@@ -28,13 +29,14 @@ mod values;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tenon_hw_dialect::TileType;
+use tenon_hw_dialect::{TensorMapType, TileType};
 use tenon_ir::{Attribute, Block, Builder, Location, Module, Op, Type, Value};
 use tenon_layout::LayoutError;
 use tenon_target::{Architecture, BlockResources};
 
 use error::layout_error;
 pub use error::{ExpandError, Place};
+use pipeline::Role;
 use shared::SharedMemory;
 use thread::ThreadValues;
 use values::Lowered;
@@ -83,7 +85,7 @@ pub struct KernelInfo {
 
 /// Appends `gpu.module @NAME { llvm.func @NAME(…) }` for the kernel to `into`, a module of the same session.
 ///
-/// The function's arguments are the kernel's: pointers to global memory, then extents as i64.
+/// The function's arguments are the kernel's: pointers to global memory, then tensor maps by value, then extents as i64.
 pub fn expand_kernel<'s>(kernel: Op<'_>, into: &Module<'s>, target: &TargetInfo) -> Result<KernelInfo, ExpandError> {
     let name = kernel.string("sym_name").unwrap_or_default();
     let place = || Place { operation: kernel.name(), kernel: name.clone(), nodes: kernel.location().names() };
@@ -100,6 +102,11 @@ pub fn expand_kernel<'s>(kernel: Op<'_>, into: &Module<'s>, target: &TargetInfo)
     let Some(warps) = warps else {
         return Err(malformed("the number of warps is no power of two of at most 32".to_owned()));
     };
+    let producers = u32::try_from(kernel.integer("producer_warps").unwrap_or(0)).unwrap_or(u32::MAX);
+    if producers > 32 - warps {
+        return Err(malformed(format!("{warps} warps and {producers} producer warps are more than 32")));
+    }
+    let threads = (warps + producers) * 32;
     let Some(body) = kernel.region_block(0) else {
         return Err(malformed("the kernel has no body".to_owned()));
     };
@@ -114,25 +121,36 @@ pub fn expand_kernel<'s>(kernel: Op<'_>, into: &Module<'s>, target: &TargetInfo)
     };
     let module_block = region.append_block(&[])?;
 
-    let arguments: Vec<(Type<'_>, Location<'_>)> =
+    let mut arguments: Vec<(Type<'_>, Location<'_>)> =
         body.arguments().iter().map(|argument| (argument.ty(), kernel.location())).collect();
-    for (index, (ty, _)) in arguments.iter().enumerate() {
+    let mut attributes = Vec::new();
+    for (index, (ty, _)) in arguments.iter_mut().enumerate() {
+        let is_map = TensorMapType::read(*ty).is_ok();
+        attributes.push(context.parse_attribute(if is_map { TENSOR_MAP_ARGUMENT } else { "{}" })?);
+        if is_map {
+            *ty = context.pointer_type(0);
+            continue;
+        }
         let fits = *ty == context.pointer_type(1) || *ty == context.i64_type() || *ty == context.i32_type();
         if !fits {
-            let reason = format!("argument {index} is `{ty}`; pointers to global memory, then extents, are expected");
+            let reason = format!(
+                "argument {index} is `{ty}`; pointers to global memory, then tensor maps, then extents, are expected"
+            );
             return Err(malformed(reason));
         }
     }
     let types: Vec<_> = arguments.iter().map(|(ty, _)| ty.to_string()).collect();
     let signature = context.parse_type(&format!("!llvm.func<void ({})>", types.join(", ")))?;
+    let has_maps = arguments.iter().any(|(ty, _)| *ty == context.pointer_type(0));
     let function = at
         .in_block(module_block)
         .op("llvm.func")
+        .optional_attribute("arg_attrs", has_maps.then(|| context.array(&attributes)))
         .attribute("sym_name", context.string(&name))
         .attribute("function_type", context.type_attribute(signature))
         .attribute("linkage", context.parse_attribute("#llvm.linkage<external>")?)
         .attribute("nvvm.kernel", context.unit())
-        .attribute("nvvm.reqntid", context.i32_array(&[warps as i32 * 32, 1, 1]))
+        .attribute("nvvm.reqntid", context.i32_array(&[threads as i32, 1, 1]))
         .regions(1)
         .build()?;
     let Some(region) = function.region(0) else {
@@ -148,6 +166,7 @@ pub fn expand_kernel<'s>(kernel: Op<'_>, into: &Module<'s>, target: &TargetInfo)
         kernel: name.clone(),
         place: place(),
         warps,
+        role: Role::All,
         at,
         anchor,
         values: HashMap::new(),
@@ -166,10 +185,13 @@ pub fn expand_kernel<'s>(kernel: Op<'_>, into: &Module<'s>, target: &TargetInfo)
     if shared_bytes > target.shared_bytes {
         return Err(ExpandError::SharedMemory { kernel: name, bytes: shared_bytes, limit: target.shared_bytes });
     }
-    let blocks = target.resident_blocks(kernel, warps * 32, shared_bytes);
+    let blocks = target.resident_blocks(kernel, threads, shared_bytes);
     function.set_attribute("nvvm.minctasm", context.i32(blocks as i32))?;
-    Ok(KernelInfo { name, threads: warps * 32, shared_bytes })
+    Ok(KernelInfo { name, threads, shared_bytes })
 }
+
+/// What a parameter that is a tensor map is: 128 bytes by value, aligned to 64, never written (PTX ISA, "Tensor-map").
+const TENSOR_MAP_ARGUMENT: &str = "{llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant, llvm.align = 64 : i32}";
 
 /// State of the expansion of one kernel. `'k` is the tile program's module, `'m` the module that grows.
 struct Expander<'k, 'm, 't> {
@@ -178,6 +200,7 @@ struct Expander<'k, 'm, 't> {
     /// The operation being expanded.
     place: Place,
     warps: u32,
+    role: Role<'m>,
     /// Where code goes.
     at: Builder<'m>,
     /// End of what is made once.
@@ -210,10 +233,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         self.at = self.at.with_location(op.location());
         self.place = Place { operation: name.clone(), kernel: self.kernel.clone(), nodes: op.location().names() };
         match name.as_str() {
-            "hw.return" => {
-                self.at.op("llvm.return").build()?;
-                Ok(())
-            }
+            "hw.return" => self.end(),
             "hw.program_id" => self.program_id(op),
             "hw.iota" => self.iota(op),
             "hw.splat" => self.splat(op),
@@ -225,13 +245,21 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             "hw.load" => self.load(op),
             "hw.store" => self.store(op),
             "hw.alloc" => self.alloc(op),
+            "hw.dealloc" => self.dealloc(op),
             "hw.local_load" => self.local_load(op),
             "hw.local_store" => self.local_store(op),
             "hw.async_copy" => self.async_copy(op),
             "hw.async_commit" => self.async_commit(),
             "hw.async_wait" => self.async_wait(op),
             "hw.barrier" => self.barrier(),
+            "hw.producer" => self.producer(op),
+            "hw.mbarrier_alloc" => self.mbarrier_alloc(op),
+            "hw.mbarrier_expect" => self.mbarrier_expect(op),
+            "hw.mbarrier_arrive" => self.mbarrier_arrive(op),
+            "hw.mbarrier_wait" => self.mbarrier_wait(op),
+            "hw.tma_load" => self.tma_load(op),
             "hw.mma" => self.mma(op),
+            "hw.wgmma" => self.wgmma(op),
             "hw.reduce" => self.reduce(op),
             "hw.scan" => self.scan(op),
             _ => self.rebuild(op, &name),
@@ -313,11 +341,5 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         }
         self.at = outside;
         Ok(op.results())
-    }
-
-    fn barrier(&mut self) -> Result<(), ExpandError> {
-        self.at.op("nvvm.barrier0").build()?;
-        self.shared.scratch_in_use = false;
-        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use tenon_ir::{Location, Op, Type, Value};
 
+use super::pipeline::Role;
 use super::values::Lowered;
 use super::{ExpandError, Expander};
 
@@ -48,6 +49,10 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let mut operands = Vec::new();
         for operand in op.operands() {
             operands.extend(self.flat(operand)?);
+        }
+        if let (Role::Producer, "scf.for", Some(bound)) = (&self.role, name, operands.get(1).copied()) {
+            // Copies are started one after the other: unrolled, they are no faster. LLVM unrolls by a number of turns that it knows.
+            operands[1] = self.inline_ptx("mov.b32 $0, $1;", "=r,r", &[bound], Some(bound.ty()))?.unwrap_or(bound);
         }
         let results: Vec<_> = op.results();
         let (counts, types) = self.flat_types(&results)?;

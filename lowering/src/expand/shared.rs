@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tenon_hw_dialect::SharedType;
+use tenon_hw_dialect::{SharedType, read_mbarriers};
 use tenon_ir::{Builder, Op, Value};
 
 use super::values::Lowered;
@@ -10,6 +10,10 @@ use super::{ExpandError, Expander};
 
 /// Every allocation starts at a multiple of this.
 const ALIGNMENT: u64 = 128;
+/// The most that an allocation may ask for: what the widest swizzle needs.
+const MOST_ALIGNMENT: u64 = 1024;
+/// Bytes of a barrier.
+pub(super) const MBARRIER_BYTES: u32 = 8;
 
 /// A range of shared memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +42,29 @@ pub(super) struct SharedMemory<'m> {
     scratch_bytes: u64,
     /// Whether a thread may still read the area.
     pub(super) scratch_in_use: bool,
+    /// Allocations that are not used any more, by start and end, in order.
+    freed: Vec<[u64; 2]>,
+    /// What the start of all is a multiple of.
+    alignment: u64,
+}
+
+/// Bytes of an allocation, and what its start must be a multiple of; `None` of other operations.
+fn allocation(op: Op<'_>) -> Result<Option<[u64; 2]>, ExpandError> {
+    let Some(result) = op.result(0) else { return Ok(None) };
+    if op.is("hw.mbarrier_alloc") {
+        return Ok(Some([u64::from(read_mbarriers(result.ty())?) * u64::from(MBARRIER_BYTES), ALIGNMENT]));
+    }
+    if !op.is("hw.alloc") {
+        return Ok(None);
+    }
+    let alignment = op.integer("alignment").and_then(|alignment| u64::try_from(alignment).ok()).unwrap_or(ALIGNMENT);
+    Ok(Some([SharedType::read(result.ty())?.bytes(), alignment]))
+}
+
+/// Start and end of an allocation behind `end`.
+fn placed(end: u64, [bytes, alignment]: [u64; 2]) -> [u64; 2] {
+    let start = end.checked_next_multiple_of(alignment.max(1)).unwrap_or(u64::MAX);
+    [start, start.saturating_add(aligned(bytes))]
 }
 
 fn aligned(bytes: u64) -> u64 {
@@ -47,13 +74,23 @@ fn aligned(bytes: u64) -> u64 {
 impl<'m> SharedMemory<'m> {
     /// Of a kernel, all of whose allocations are counted.
     pub(super) fn new(kernel: Op<'_>, outside: Option<Builder<'m>>) -> Result<Self, ExpandError> {
-        let mut scratch = 0u64;
-        for op in kernel.walk().into_iter().filter(|op| op.is("hw.alloc")) {
-            if let Some(result) = op.result(0) {
-                scratch = scratch.saturating_add(aligned(SharedType::read(result.ty())?.bytes()));
+        let (mut scratch, mut most) = (0u64, ALIGNMENT);
+        for op in kernel.walk() {
+            if let Some([bytes, alignment]) = allocation(op)? {
+                scratch = placed(scratch, [bytes, alignment])[1];
+                most = most.max(alignment);
             }
         }
-        Ok(SharedMemory { outside, base: None, allocated: 0, scratch, scratch_bytes: 0, scratch_in_use: false })
+        Ok(SharedMemory {
+            outside,
+            base: None,
+            allocated: 0,
+            scratch,
+            scratch_bytes: 0,
+            scratch_in_use: false,
+            freed: Vec::new(),
+            alignment: most,
+        })
     }
 
     /// Bytes that a launch must give.
@@ -84,10 +121,48 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let result = op.result(0).ok_or_else(|| self.malformed("it has no result"))?;
         let ty = SharedType::read(result.ty())?;
         self.stored(ty.element)?;
-        let start = self.shared.allocated;
-        self.shared.allocated = start.saturating_add(aligned(ty.bytes()));
-        self.check_shared()?;
+        let start = self.allocate(op)?;
         self.set(op, 0, Lowered::Shared(SharedTile { start, ty }.into()))
+    }
+
+    /// Refuses slots that do not start where the pattern of the widest swizzle does.
+    pub(super) fn check_pattern(&self, shared: &SharedTile) -> Result<(), ExpandError> {
+        let is_whole = |bytes: u64| bytes.is_multiple_of(MOST_ALIGNMENT);
+        if is_whole(shared.start) && is_whole(shared.slot_bytes()) && is_whole(self.shared.alignment) {
+            return Ok(());
+        }
+        Err(self.misfit(format!("slots of shared memory do not start at multiples of {MOST_ALIGNMENT} bytes")))
+    }
+
+    /// Where an allocation starts.
+    pub(super) fn allocate(&mut self, op: Op<'k>) -> Result<u64, ExpandError> {
+        let wanted = allocation(op)?.ok_or_else(|| self.malformed("it allocates nothing"))?;
+        if !wanted[1].is_power_of_two() || wanted[1] > MOST_ALIGNMENT {
+            return Err(self.malformed(format!("an alignment of {} bytes", wanted[1])));
+        }
+        let [start, end] = placed(self.shared.allocated, wanted);
+        self.shared.allocated = end;
+        self.check_shared()?;
+        Ok(start)
+    }
+
+    /// `hw.dealloc`.
+    pub(super) fn dealloc(&mut self, op: Op<'k>) -> Result<(), ExpandError> {
+        let shared = self.shared_tile(op, 0)?;
+        let end = shared.start.saturating_add(aligned(shared.ty.bytes()));
+        let freed = &mut self.shared.freed;
+        freed.push([shared.start, end]);
+        freed.sort_unstable();
+        freed.dedup_by(|next, before| {
+            let joins = next[0] <= before[1];
+            if joins {
+                before[1] = before[1].max(next[1]);
+            }
+            joins
+        });
+        // Warps may still read what is freed.
+        self.shared.scratch_in_use = true;
+        Ok(())
     }
 
     /// Refuses what no block can have, before addresses overflow.
@@ -101,6 +176,9 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
 
     /// Start of a part of the area for conversions and reductions; `offset` is within it.
     pub(super) fn scratch(&mut self, offset: u64, bytes: u64) -> Result<Value<'m>, ExpandError> {
+        if let Some([start, _]) = self.shared.freed.iter().find(|[start, end]| offset + bytes <= end - start) {
+            return self.shared_address(start + offset);
+        }
         self.shared.scratch_bytes = self.shared.scratch_bytes.max(offset + bytes);
         self.check_shared()?;
         let start = self.shared.scratch + offset;
@@ -112,7 +190,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         aligned(u64::from(bytes))
     }
 
-    fn shared_address(&mut self, start: u64) -> Result<Value<'m>, ExpandError> {
+    pub(super) fn shared_address(&mut self, start: u64) -> Result<Value<'m>, ExpandError> {
         let base = self.shared_base()?;
         self.pointer_offset(base, start as u32)
     }
@@ -130,7 +208,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             .attribute("global_type", context.type_attribute(context.parse_type("!llvm.array<0 x i8>")?))
             .attribute("linkage", context.parse_attribute("#llvm.linkage<external>")?)
             .attribute("addr_space", context.i32(3))
-            .attribute("alignment", context.i64(ALIGNMENT as i64))
+            .attribute("alignment", context.i64(self.shared.alignment as i64))
             .regions(1)
             .build()?;
         let base = self

@@ -30,7 +30,7 @@ fn bits(lanes: u32, warps: u32) -> u32 {
 
 impl<'k, 'm> Expander<'k, 'm, '_> {
     /// The thread's index in the block: lane in the low five bits, then warp.
-    fn thread_index(&mut self) -> Result<Value<'m>, ExpandError> {
+    pub(super) fn thread_index(&mut self) -> Result<Value<'m>, ExpandError> {
         if let Some(found) = self.thread.index {
             return Ok(found);
         }

@@ -7,7 +7,7 @@ use tenon_ir::{Op, Type, Value};
 use tenon_layout::TileLayout;
 use tenon_tensor::DType;
 
-use super::shared::SharedTile;
+use super::shared::{MBARRIER_BYTES, SharedTile};
 use super::{ExpandError, Expander};
 
 /// What a value of the tile program became.
@@ -19,6 +19,8 @@ pub(super) enum Lowered<'m> {
     Tile(Rc<[Value<'m>]>),
     /// A range of shared memory.
     Shared(Rc<SharedTile>),
+    /// Barriers in shared memory, from so many bytes on.
+    Mbarriers(u64),
 }
 
 /// A tile with its type.
@@ -90,12 +92,27 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         }
     }
 
+    /// The address of one of the barriers that an operand is.
+    pub(super) fn mbarrier(&mut self, op: Op<'k>, index: usize, slot: Value<'m>) -> Result<Value<'m>, ExpandError> {
+        let operand = op.operand(index).ok_or_else(|| self.malformed(format!("operand {index} is missing")))?;
+        let start = match self.lookup(operand)? {
+            Lowered::Mbarriers(start) => *start,
+            _ => return Err(self.malformed(format!("operand {index} is no barrier"))),
+        };
+        let base = self.shared_address(start)?;
+        let bytes = self.i32(i64::from(MBARRIER_BYTES))?;
+        let offset = self.binary("arith.muli", slot, bytes)?;
+        self.pointer_add(base, offset, self.at.context().integer_type(8))
+    }
+
     /// All values that an operand became; for shared memory there is none.
     pub(super) fn flat(&self, value: Value<'k>) -> Result<Vec<Value<'m>>, ExpandError> {
         match self.lookup(value)? {
             Lowered::Scalar(value) => Ok(vec![*value]),
             Lowered::Tile(registers) => Ok(registers.to_vec()),
-            Lowered::Shared(_) => Err(self.malformed("shared memory cannot be carried by control flow")),
+            Lowered::Shared(_) | Lowered::Mbarriers(_) => {
+                Err(self.malformed("shared memory cannot be carried by control flow"))
+            }
         }
     }
 

@@ -10,10 +10,31 @@ use tenon_target::Target;
 use crate::program::kernels::{Kernel, KernelCache, Sharing, local};
 use crate::program::read::{Computed, Origin, Outline, StepOutline, ValueId};
 use crate::program::{Lifetime, MemoryPlan, ProgramError};
+use crate::schedule::KernelTensorMap;
 
 /// `!hw.buffer<tensor<…>>`.
 fn buffer_type<'s>(ty: &TensorType, context: Context<'s>) -> Result<Type<'s>, ProgramError> {
     Ok(context.parse_type(&format!("!hw.buffer<{}>", ty.to_type(context)?))?)
+}
+
+/// Tensor maps as a launch describes them; none without any.
+fn tensor_maps<'s>(maps: &[KernelTensorMap], context: Context<'s>) -> Result<Option<Attribute<'s>>, ProgramError> {
+    if maps.is_empty() {
+        return Ok(None);
+    }
+    let maps = maps.iter().map(|map| {
+        let expressions = |list: &[DimExpr]| {
+            let list: Vec<_> = list.iter().map(|size| write_dim_expr(size, context).to_string()).collect();
+            list.join(", ")
+        };
+        let (sizes, strides) = (expressions(&map.sizes), expressions(&map.strides));
+        let (buffer, tile, swizzle) = (map.buffer, &map.tile, map.swizzle);
+        let text = format!(
+            "{{buffer = {buffer} : i64, sizes = [{sizes}], strides = [{strides}], box = {tile:?}, swizzle = {swizzle} : i64}}"
+        );
+        context.parse_attribute(&text)
+    });
+    Ok(Some(context.array(&maps.collect::<Result<Vec<_>, _>>()?)))
 }
 
 /// Whether the host decides what an operation of control flow runs.
@@ -212,6 +233,7 @@ impl<'m> Emitter<'_, 'm> {
                     .attribute("kernel", context.symbol(&kernel.name))
                     .attribute("grid", list(&kernel.grid))
                     .optional_attribute("extents", (!kernel.extents.is_empty()).then(|| list(&kernel.extents)))
+                    .optional_attribute("tensor_maps", tensor_maps(&kernel.tensor_maps, context)?)
                     .attribute("source_nodes", self.sources(graph.location()))
                     .build()?;
             }

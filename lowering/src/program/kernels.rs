@@ -9,7 +9,7 @@ use tenon_target::Target;
 
 use crate::LoweringError;
 use crate::program::content::{content_key, tile_program_key};
-use crate::schedule::lower_kernel;
+use crate::schedule::{KernelTensorMap, lower_kernel};
 
 /// How many kernels there are of what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,7 +28,9 @@ pub(super) struct Kernel {
     pub name: String,
     /// Blocks, as expressions of extents.
     pub grid: [DimExpr; 3],
-    /// What is passed after the pointers.
+    /// What is passed by value after the pointers.
+    pub tensor_maps: Vec<KernelTensorMap>,
+    /// What is passed after these.
     pub extents: Vec<DimExpr>,
 }
 
@@ -65,7 +67,8 @@ impl KernelCache {
                 name
             }
         };
-        let kernel = Kernel { name, grid: scheduled.shape.grid, extents: scheduled.extents };
+        let (tensor_maps, extents) = (scheduled.tensor_maps, scheduled.extents);
+        let kernel = Kernel { name, grid: scheduled.shape.grid, tensor_maps, extents };
         self.by_graph.insert(key, kernel.clone());
         Ok(kernel)
     }

@@ -7,7 +7,7 @@ use tenon_ir::{Attribute, Module, Op, Value};
 use tenon_runtime::LaunchPlan;
 use tenon_runtime::plan::{
     Argument, Buffer, Conditional, Copy, Expr, Launch, Loop, MemoryKind, Memset, Operation, Place, ReadExtent,
-    Requirement, Step, TensorSlot,
+    Requirement, Step, TensorMap, TensorSlot,
 };
 
 use crate::expand::KernelInfo;
@@ -270,6 +270,31 @@ impl Reader<'_> {
         Ok(())
     }
 
+    fn tensor_map(&mut self, op: Op<'_>, map: Attribute<'_>) -> Result<TensorMap, ProgramError> {
+        let entry = |name: &str| map.get(name).ok_or_else(|| wrong(op, format!("a tensor map without `{name}`")));
+        let size = |size: Attribute<'_>| size.as_integer().and_then(|size| u32::try_from(size).ok());
+        let list = |name: &str| {
+            entry(name)?.as_array().ok_or_else(|| wrong(op, format!("`{name}` of a tensor map is no list")))
+        };
+        let expressions = |name: &str| -> Result<Vec<Expr>, ProgramError> {
+            list(name)?.into_iter().map(|size| expression(op, size)).collect()
+        };
+        let sizes = |name: &str, found: Option<u32>| {
+            found.ok_or_else(|| wrong(op, format!("`{name}` of a tensor map is no size")))
+        };
+        let buffer = sizes("buffer", size(entry("buffer")?))? as usize;
+        let buffer = op.operand(buffer).ok_or_else(|| wrong(op, format!("a tensor map of buffer {buffer}")))?;
+        let (place, dtype) = (self.place(op, buffer)?, self.tensor(op, buffer)?.dtype);
+        Ok(TensorMap {
+            place,
+            dtype,
+            sizes: expressions("sizes")?,
+            strides: expressions("strides")?,
+            tile: list("box")?.into_iter().map(|along| sizes("box", size(along))).collect::<Result<_, _>>()?,
+            swizzle: sizes("swizzle", size(entry("swizzle")?))?,
+        })
+    }
+
     fn launch(&mut self, op: Op<'_>) -> Result<Launch, ProgramError> {
         let entry = op.attribute("kernel").and_then(|name| name.as_symbol()).unwrap_or_default();
         let info =
@@ -287,6 +312,9 @@ impl Reader<'_> {
         let mut arguments = Vec::new();
         for value in op.operands() {
             arguments.push(Argument::from(self.place(op, value)?));
+        }
+        for map in op.attribute("tensor_maps").and_then(|list| list.as_array()).unwrap_or_default() {
+            arguments.push(Argument::TensorMap(self.tensor_map(op, map)?));
         }
         arguments.extend(list("extents")?.into_iter().map(Argument::Extent));
         let dynamic_shared_bytes = u32::try_from(info.shared_bytes)

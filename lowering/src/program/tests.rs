@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tenon_ir::llvm::NvptxTarget;
 use tenon_ir::{PrintOptions, Session};
 use tenon_reference::{Mode, run_function};
-use tenon_runtime::plan::{Argument, Operation};
+use tenon_runtime::plan::{Argument, Operation, Place};
 use tenon_runtime::{Device, DeviceParameters, Executable, Instance, LaunchPlan, Placement, SimulatorDevice};
 use tenon_tensor::{DType, Tensor};
 
@@ -322,6 +322,50 @@ fn edited_programs_are_refused() {
     assert_eq!(edited(" grid [1, 1, 1](", " grid [0, 1, 1]("), "E0703");
     let two = "module { hw.program @a arena 0 { hw.return } hw.program @b arena 0 { hw.return } }";
     assert_eq!(launch_plan(&session.parse_module(two, "two").unwrap(), &[]).unwrap_err().code(), "E0554");
+}
+
+/// A launch describes the tensor maps of its kernel; what an edit broke is refused.
+#[test]
+fn tensor_maps_are_arguments_of_launches() {
+    const H: &str = "tensor<64x64xf16>";
+    let source = format!(
+        "module {{ func.func @main(%x: {H}, %y: {H}) -> {H} {{
+           %c = graph.kernel contract \"k0\"(%x, %y) : ({H}, {H}) -> {H} {{
+             ^bb0(%p: {H}, %q: {H}):
+               %r = graph.contract \"mk,nk->mn\"(%p, %q) accumulate f32 : ({H}, {H}) -> {H}
+               graph.yield %r : {H}
+           }} loc(\"product\")
+           return %c : {H}
+         }} }}"
+    );
+    let session = Session::new();
+    let module = session.parse_module(&source, "test").unwrap();
+    let lowered = lower_program(&module, &session, Target::find("sm_90a").unwrap()).unwrap();
+    let infos = [KernelInfo { name: "k0".into(), threads: 160, shared_bytes: 0 }];
+    let plan = launch_plan(&lowered.module, &infos).unwrap();
+    let Operation::Launch(launch) = &plan.steps[0].operation else { panic!("{plan:?}") };
+    let map = |index: usize| match &launch.arguments[index] {
+        Argument::TensorMap(map) => map.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(launch.arguments.len(), 5);
+    assert_eq!((map(3).place, map(4).place), (Place::Input(0), Place::Input(1)));
+    assert_eq!((map(3).dtype, map(3).tile, map(3).swizzle), (DType::F16, vec![64, 64], 128));
+    assert_eq!((map(3).sizes, map(3).strides), (vec![64.into(), 64.into()], vec![128.into()]));
+    assert_eq!(LaunchPlan::from_json(&plan.to_json().unwrap()).unwrap(), plan);
+    let text = lowered.module.to_string();
+    let edited = |from: &str, to: &str| {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "`{from}` is in\n{text}");
+        let module = session.parse_module(&changed, "edited").unwrap();
+        launch_plan(&module, &infos).unwrap_err().code()
+    };
+    assert_eq!(edited("buffer = 0 : i64", "buffer = 7 : i64"), "E0554");
+    assert_eq!(edited("buffer = 0 : i64", "other = 0 : i64"), "E0554");
+    assert_eq!(edited("strides = [128]", "strides = [true]"), "E0554");
+    assert_eq!(edited("strides = [128]", "strides = [\"q\"]"), "E0703");
+    assert_eq!(edited("strides = [128]", "strides = [256]"), "E0703");
+    assert_eq!(edited("swizzle = 128 : i64", "swizzle = 48 : i64"), "E0703");
 }
 
 proptest! {

@@ -10,6 +10,8 @@ use crate::LoweringError;
 /// A schedule, with what the model of its family says of it. Sizes that are known at launch count with their capacities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
+    /// How it computes: `mma.sync`, or `tma wgmma`.
+    pub schedule: &'static str,
     /// Rows and columns that a block computes, and elements that it sums at a time.
     pub tile: [u32; 3],
     /// Warps of a block.
@@ -39,16 +41,34 @@ impl Candidate {
     }
 }
 
-/// The schedules that were weighed for a `graph.kernel`, in the order in which the first of equals is taken: one of a product for each shape of
-/// tile, none for families that have one schedule, or that take the first tile that shared memory holds.
+/// A schedule that a kernel cannot have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuledOut {
+    /// How it would compute.
+    pub schedule: &'static str,
+    /// Why it cannot.
+    pub reason: String,
+}
+
+/// What was weighed for a kernel.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Weighed {
+    /// The schedules that it can have, in the order in which the first of equals is taken.
+    pub candidates: Vec<Candidate>,
+    /// Those that it cannot.
+    pub ruled_out: Vec<RuledOut>,
+}
+
+/// The schedules that were weighed for a `graph.kernel`: one of a product for each shape of tile, none for families that have one schedule, or
+/// that take the first tile that shared memory holds.
 ///
 /// # Errors
 /// What [`lower_kernel`](super::lower_kernel) refuses when it chooses.
-pub fn candidates(kernel: Op<'_>, target: &Target) -> Result<Vec<Candidate>, LoweringError> {
+pub fn candidates(kernel: Op<'_>, target: &Target) -> Result<Weighed, LoweringError> {
     let body = Body::read(kernel)?;
     let schedule = Schedule::choose(&body, target).map_err(|error| error.with_nodes(kernel.location().names()))?;
     Ok(match schedule {
-        Schedule::Gemm(plan) => plan.candidates(target),
-        _ => Vec::new(),
+        Schedule::Gemm(schedule) => schedule.weighed(target),
+        _ => Weighed::default(),
     })
 }

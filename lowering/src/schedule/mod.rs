@@ -2,7 +2,7 @@
 //!
 //! A kernel's family picks the schedule; its body is read as plain data ([`body`]), and everything that is not the family's own work (loads,
 //! prologues, epilogues) is evaluated at the index of each tile's places ([`evaluate`]). The kernel's pointers are its operands in order, then its
-//! results in order, then its extents.
+//! results in order, then its tensor maps, then its extents.
 
 mod attention;
 mod body;
@@ -20,6 +20,7 @@ mod scalar;
 mod scan;
 mod scatter;
 mod size;
+mod tensor_map;
 mod top_k;
 
 use tenon_graph_dialect::{DimExpr, write_dim_expr};
@@ -29,14 +30,17 @@ use tenon_target::Target;
 
 use crate::LoweringError;
 use body::Body;
-pub use candidate::{Candidate, candidates};
+pub use candidate::{Candidate, RuledOut, Weighed, candidates};
 use size::Size;
+pub use tensor_map::KernelTensorMap;
 
 /// Launch of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelShape {
-    /// Warps of a block.
+    /// Warps of a block that hold tiles.
     pub warps: u32,
+    /// Warps of a block besides, which only copy.
+    pub producer_warps: u32,
     /// Blocks along x, y and z, as expressions of extents.
     pub grid: [DimExpr; 3],
 }
@@ -44,7 +48,12 @@ pub struct KernelShape {
 impl KernelShape {
     /// A launch of blocks along x only.
     fn line(warps: u32, blocks: DimExpr) -> Self {
-        KernelShape { warps, grid: [blocks, DimExpr::constant(1), DimExpr::constant(1)] }
+        KernelShape { warps, producer_warps: 0, grid: [blocks, DimExpr::constant(1), DimExpr::constant(1)] }
+    }
+
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        (self.warps + self.producer_warps) * 32
     }
 }
 
@@ -62,7 +71,9 @@ pub struct ScheduledKernel<'m> {
     pub name: String,
     /// Its launch.
     pub shape: KernelShape,
-    /// What it gets as i64 after its pointers.
+    /// What it gets by value after its pointers.
+    pub tensor_maps: Vec<KernelTensorMap>,
+    /// What it gets as i64 after these.
     pub extents: Vec<DimExpr>,
     /// The `hw.kernel`.
     pub op: Op<'m>,
@@ -79,6 +90,7 @@ pub fn lower_kernel<'m>(
     let sources = kernel.location().names();
     let schedule = Schedule::choose(&body, target).map_err(|error| error.with_nodes(sources.clone()))?;
     let shape = schedule.shape(&body, target)?;
+    let tensor_maps = schedule.tensor_maps(&body)?;
     let context = into.context();
     let grid: Vec<_> = shape.grid.iter().map(|size| write_dim_expr(size, context)).collect();
     let names: Vec<_> = sources.iter().map(|name| context.string(name)).collect();
@@ -87,23 +99,31 @@ pub fn lower_kernel<'m>(
         .attribute("sym_name", context.string(name))
         .attribute("target", context.string(&target.architecture.llvm.processor))
         .attribute("warps", context.i64(i64::from(shape.warps)))
+        .optional_attribute(
+            "producer_warps",
+            (shape.producer_warps > 0).then(|| context.i64(i64::from(shape.producer_warps))),
+        )
         .attribute("grid", context.array(&grid))
         .attribute("source_nodes", context.array(&names))
         .regions(1)
         .build()?;
     let pointer = context.pointer_type(1);
     let mut arguments = vec![(pointer, into.location()); body.inputs.len() + body.outputs.len()];
+    for map in &tensor_maps {
+        arguments.push((map.ty().to_type(context)?, into.location()));
+    }
     arguments.extend(vec![(context.i64_type(), into.location()); body.extents.expressions.len()]);
     let region = op.region(0).ok_or_else(|| body.error("the kernel has no region"))?;
     let block = region.append_block(&arguments)?;
     let builder = TileBuilder::new(into.in_block(block));
     let pointers = block.arguments();
     let (inputs, rest) = pointers.split_at(body.inputs.len());
-    let (outputs, extents) = rest.split_at(body.outputs.len());
+    let (outputs, rest) = rest.split_at(body.outputs.len());
+    let (maps, extents) = rest.split_at(tensor_maps.len());
     size::declare_extents(builder.scalar(), extents)?;
-    schedule.build(builder, &body, target, inputs, outputs).map_err(|error| error.with_nodes(sources))?;
+    schedule.build(builder, &body, target, [inputs, outputs, maps]).map_err(|error| error.with_nodes(sources))?;
     builder.builder().op("hw.return").build()?;
-    Ok(ScheduledKernel { name: name.to_owned(), shape, extents: body.extents.expressions, op })
+    Ok(ScheduledKernel { name: name.to_owned(), shape, tensor_maps, extents: body.extents.expressions, op })
 }
 
 /// The schedule of a kernel.
@@ -114,7 +134,7 @@ enum Schedule {
     Scatter(scatter::ScatterPlan),
     TopK(top_k::TopKPlan),
     NonMaxSuppression(non_max_suppression::NonMaxSuppressionPlan),
-    Gemm(Box<gemm::GemmPlan>),
+    Gemm(Box<gemm::GemmSchedule>),
     Attention(Box<attention::AttentionPlan>),
     Recurrence(Box<recurrence::RecurrencePlan>),
 }
@@ -130,8 +150,8 @@ impl Schedule {
             "non_max_suppression" => {
                 Schedule::NonMaxSuppression(non_max_suppression::NonMaxSuppressionPlan::new(body)?)
             }
-            "contract" | "convolution" => match gemm::GemmPlan::new(body, target)? {
-                Some(plan) => Schedule::Gemm(Box::new(plan)),
+            "contract" | "convolution" => match gemm::GemmSchedule::choose(body, target)? {
+                Some(schedule) => Schedule::Gemm(Box::new(schedule)),
                 None => Schedule::Map,
             },
             "attention" => Schedule::Attention(Box::new(attention::AttentionPlan::new(body, target)?)),
@@ -151,9 +171,16 @@ impl Schedule {
             Schedule::Scatter(plan) => plan.shape(body),
             Schedule::TopK(plan) => plan.shape(body),
             Schedule::NonMaxSuppression(plan) => plan.shape(body),
-            Schedule::Gemm(plan) => plan.shape(body),
+            Schedule::Gemm(schedule) => schedule.shape(body),
             Schedule::Attention(plan) => plan.shape(body),
             Schedule::Recurrence(plan) => plan.shape(body),
+        }
+    }
+
+    fn tensor_maps(&self, body: &Body) -> Result<Vec<KernelTensorMap>, LoweringError> {
+        match self {
+            Schedule::Gemm(schedule) => schedule.tensor_maps(body),
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -162,8 +189,7 @@ impl Schedule {
         builder: TileBuilder<'m>,
         body: &Body,
         target: &Target,
-        inputs: &[tenon_ir::Value<'m>],
-        outputs: &[tenon_ir::Value<'m>],
+        [inputs, outputs, maps]: [&[tenon_ir::Value<'m>]; 3],
     ) -> Result<(), LoweringError> {
         match self {
             Schedule::Map => map::build(builder, body, target, inputs, outputs),
@@ -172,7 +198,7 @@ impl Schedule {
             Schedule::Scatter(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::TopK(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::NonMaxSuppression(plan) => plan.build(builder, body, inputs, outputs),
-            Schedule::Gemm(plan) => plan.build(builder, body, inputs, outputs),
+            Schedule::Gemm(schedule) => schedule.build(builder, body, [inputs, outputs, maps]),
             Schedule::Attention(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Recurrence(plan) => plan.build(builder, body, inputs, outputs),
         }

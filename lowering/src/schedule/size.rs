@@ -231,8 +231,9 @@ fn extent_value<'m>(at: Builder<'m>, extent: usize) -> Result<Value<'m>, IrError
         op = op.parent().ok_or_else(missing)?;
     }
     let entry = op.region_block(0).ok_or_else(missing)?;
-    let pointer = at.context().pointer_type(1);
-    let argument = entry.arguments().into_iter().filter(|argument| argument.ty() != pointer).nth(extent);
+    // Extents are the arguments behind pointers and tensor maps.
+    let extents = at.context().i64_type();
+    let argument = entry.arguments().into_iter().filter(|argument| argument.ty() == extents).nth(extent);
     let argument = argument.ok_or_else(missing)?;
     let made = argument.users().into_iter().find(|(user, _)| user.is("arith.trunci"));
     made.and_then(|(user, _)| user.result(0)).ok_or_else(missing)

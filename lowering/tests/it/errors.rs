@@ -4,6 +4,7 @@ use tenon_ir::Session;
 use tenon_lowering::codegen;
 use tenon_lowering::expand::{ExpandError, TargetInfo, expand_kernel};
 
+use crate::graph_kernels::{case, contract, op, t, texts};
 use crate::kernels;
 use crate::support::{compile_for, nvptx, on, target};
 use tenon_layout::{SharedLayout, TileLayout};
@@ -80,6 +81,39 @@ fn instructions_that_the_target_lacks() {
         assert_eq!(error.code(), "E0512", "{error}");
     }
     assert!(errors[0].to_string().contains("sm_80"), "{}", errors[0]);
+}
+
+/// A product by tensor maps and warpgroups, with one thing changed.
+#[test]
+fn pipelines_that_do_not_fit() {
+    let case = case("contract", &[t(DType::F16, &[64, 64]), t(DType::F16, &[64, 64])], 0.0);
+    let [right, _] = texts("sm_90a", &case, &|at, v| vec![op(at, contract("mk", "nk", "mn", DType::F16), v)]);
+    let refused = |text: &str, target: &str| {
+        let session = Session::new();
+        let module = session.parse_module(text, "hw").unwrap_or_else(|error| panic!("{error}"));
+        let kernel = module.body().ops().into_iter().find(|op| op.is("hw.kernel")).unwrap();
+        let into = session.new_module(session.context().unknown_location()).unwrap();
+        let error = expand_kernel(kernel, &into, &on(target).0).unwrap_err();
+        (error.code(), error.to_string())
+    };
+    let changed = |from: &str, to: &str| {
+        assert!(right.contains(from), "{right}");
+        refused(&right.replace(from, to), "sm_90a")
+    };
+    let instruction = "wgmma.m64n64k16.f32.f16.f16";
+    let alignment = "hw.alloc align 1024";
+    for ((code, message), expected, says) in [
+        (refused(&right, "sm_80"), "E0514", "no copies by tensor maps"),
+        (changed(instruction, "wgmma.m64n64k16.f32.bf16.bf16"), "E0512", "operands are of f16"),
+        (changed(instruction, "wgmma.m64n128k16.f32.f16.f16"), "E0511", "by 1 warpgroups"),
+        (changed(instruction, "mma.m16n8k16.f32.f16.f16.f32"), "E0512", "no instruction of a warpgroup"),
+        (changed(alignment, "hw.alloc align 256"), "E0511", "multiples of 1024 bytes"),
+        (changed(alignment, "hw.alloc align 4096"), "E0514", "an alignment of 4096 bytes"),
+        (changed("hw.producer {", "hw.producer {\nhw.barrier"), "E0514", "one thread of the block"),
+        (changed("producer_warps = 1", "producer_warps = 29"), "E0514", "more than 32"),
+    ] {
+        assert!(code == expected && message.contains(says), "{code} {message}, expected {expected} {says}");
+    }
 }
 
 #[test]

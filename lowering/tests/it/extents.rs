@@ -10,8 +10,8 @@ use tenon_reference::{Mode, run_function};
 use tenon_target::Target;
 use tenon_tensor::{DType, Tensor};
 
-use crate::graph_kernels::{Case, compare, ew, graph_module, op, random};
-use crate::support::compile;
+use crate::graph_kernels::{Case, compare, encode, ew, graph_module, op, random};
+use crate::support::{compile, compile_for, on};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
@@ -49,18 +49,32 @@ fn fixed(ty: &TensorType, point: &[(&str, i64)]) -> TensorType {
 }
 
 fn check(family: &'static str, inputs: &[TensorType], tolerance: f64, points: &[&[(&str, i64)]], body: &NamedBody<'_>) {
+    check_for("sm_80", family, inputs, tolerance, points, body);
+}
+
+/// [`check`] for any target; gives the PTX.
+fn check_for(
+    target: &str,
+    family: &'static str,
+    inputs: &[TensorType],
+    tolerance: f64,
+    points: &[&[(&str, i64)]],
+    body: &NamedBody<'_>,
+) -> String {
     let session = Session::new();
     let case = Case { family, inputs: inputs.to_vec(), tolerance };
     let module = graph_module(&session, &case, &|at, v| body(at, v, &parse));
     let kernel = module.body().ops()[0].region_block(0).unwrap().ops()[0];
     let hw = session.new_module(session.context().unknown_location()).unwrap();
     let at = Builder::at_end(hw.body()).unwrap().with_location(kernel.location());
-    let scheduled = lower_kernel(kernel, at, "k", Target::find("sm_80").unwrap())
+    let scheduled = lower_kernel(kernel, at, "k", Target::find(target).unwrap())
         .unwrap_or_else(|e| panic!("{}: {e}\n{module}", e.code()));
     hw.verify().unwrap_or_else(|error| panic!("{error}\n{hw}"));
     assert!(!scheduled.extents.is_empty(), "nothing is known at launch only\n{hw}");
-    let compiled = compile(&hw.print(tenon_ir::PrintOptions { locations: true, generic: false }));
-    crate::support::assemble("k", &compiled.ptx, "sm_80");
+    let (info, nvptx) = on(target);
+    let text = hw.print(tenon_ir::PrintOptions { locations: true, generic: false });
+    let compiled = compile_for(&text, &info, &nvptx);
+    crate::support::assemble("k", &compiled.ptx, &nvptx.processor);
     let ptx = tenon_ptx_sim::Module::parse(&compiled.ptx).unwrap();
     for point in points {
         let size = |name: &str| point.iter().find(|(known, _)| *known == name).map(|(_, size)| *size);
@@ -87,16 +101,23 @@ fn check(family: &'static str, inputs: &[TensorType], tolerance: f64, points: &[
                 arguments.push(Argument::Pointer(pointer.address()));
                 outputs.push(pointer);
             }
+            for map in &scheduled.tensor_maps {
+                let Argument::Pointer(address) = arguments[map.buffer] else { panic!("a tensor map of no pointer") };
+                arguments.push(encode(map, address, &size).into());
+            }
             for extent in &scheduled.extents {
                 arguments.push(Argument::I64(extent.evaluate(&size).unwrap()));
             }
             let config = LaunchConfig {
                 grid: scheduled.shape.grid.clone().map(|blocks| blocks.evaluate(&size).unwrap() as u32),
-                block: [scheduled.shape.warps * 32, 1, 1],
+                block: [scheduled.shape.threads(), 1, 1],
                 dynamic_shared_bytes: compiled.info.shared_bytes as u32,
                 seed,
                 ..LaunchConfig::default()
             };
+            if config.grid.contains(&0) {
+                continue;
+            }
             device
                 .launch(&ptx, "k", &config, &arguments)
                 .unwrap_or_else(|error| panic!("{point:?}: {error}\n{hw}\n{}", compiled.ptx));
@@ -107,6 +128,7 @@ fn check(family: &'static str, inputs: &[TensorType], tolerance: f64, points: &[
             }
         }
     }
+    compiled.ptx
 }
 
 const SMALL: &[&[(&str, i64)]] = &[
@@ -304,7 +326,7 @@ fn offsets_beyond_32_bits() {
         let arguments = [data, indices, output].map(|pointer| Argument::Pointer(pointer.address()));
         let config = LaunchConfig {
             grid: scheduled.shape.grid.clone().map(|blocks| blocks.as_constant().unwrap() as u32),
-            block: [scheduled.shape.warps * 32, 1, 1],
+            block: [scheduled.shape.threads(), 1, 1],
             dynamic_shared_bytes: compiled.info.shared_bytes as u32,
             ..LaunchConfig::default()
         };
@@ -399,4 +421,40 @@ fn attention() {
             vec![op(at, Attention { scale: 0.25, softcap: None, causal: None }, v)]
         });
     }
+}
+
+/// Tensor maps get their sizes and strides at launch. Rows and terms may be any number; what is consecutive has a stride of whole 16 bytes.
+#[test]
+fn products_by_tensor_maps() {
+    let contract = |lhs: &str, rhs: &str, result: &str| Contract {
+        lhs: lhs.into(),
+        rhs: rhs.into(),
+        result: result.into(),
+        accumulate: F32,
+        dtype: F16,
+    };
+    let points: &[&[(&str, i64)]] = &[
+        &[("b", 4), ("s", 40), ("t", 70)],
+        &[("b", 1), ("s", 1), ("t", 1)],
+        &[("b", 3), ("s", 17), ("t", 33)],
+        &[("b", 2), ("s", 0), ("t", 5)],
+        &[("b", 2), ("s", 9), ("t", 0)],
+    ];
+    let uses = |ptx: String| assert!(ptx.contains("wgmma.mma_async") && ptx.contains("cp.async.bulk.tensor"), "{ptx}");
+    // Rows, and terms, of extents.
+    let inputs = [named(F16, &["b", "s", "72"]), named(F16, &["72", "136"]), named(F16, &["136"])];
+    uses(check_for("sm_90a", "contract", &inputs, 5e-3, points, &|at, v, _| {
+        let product = op(at, contract("bsk", "kn", "bsn"), &v[..2]);
+        vec![ew(at, Function::Add, &[product, v[2]])]
+    }));
+    // Terms that the loop counts at launch.
+    let inputs = [named(F16, &["b", "8*t", "64"]), named(F16, &["b", "8*t", "128"])];
+    uses(check_for("sm_90a", "contract", &inputs, 5e-3, points, &|at, v, _| {
+        vec![op(at, contract("bkm", "bkn", "bmn"), v)]
+    }));
+    // Strides that are extents.
+    let inputs = [named(F16, &["64", "8*t"]), named(F16, &["8*s", "8*t"])];
+    uses(check_for("sm_90a", "contract", &inputs, 5e-3, points, &|at, v, _| {
+        vec![op(at, contract("mk", "nk", "mn"), v)]
+    }));
 }

@@ -3,8 +3,10 @@
 use tenon_graph_dialect::operators::*;
 use tenon_graph_dialect::{DimExpr, Operator, TensorType};
 use tenon_ir::{Builder, Module, PrintOptions, Session, Value};
-use tenon_lowering::schedule::lower_kernel;
-use tenon_ptx_sim::{Argument, Device, LaunchConfig};
+use tenon_lowering::schedule::{KernelTensorMap, lower_kernel};
+use tenon_ptx_sim::{
+    Argument, Counters, Device, LaunchConfig, TensorElement, TensorFill, TensorMap, TensorMapConfig, TensorSwizzle,
+};
 use tenon_reference::{Mode, run_function};
 use tenon_target::Target;
 use tenon_tensor::{DType, Tensor};
@@ -109,35 +111,59 @@ pub fn check_on(case: Case, inputs: &[Tensor], body: &Body<'_>) {
 
 /// [`check_on`] for any target; gives the PTX.
 pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -> String {
+    check_target(Target::find(target).unwrap(), case, inputs, body)
+}
+
+/// The same for a target that is in no table.
+pub fn check_target(target: &Target, case: Case, inputs: &[Tensor], body: &Body<'_>) -> String {
+    check_counted(target, case, inputs, body).0
+}
+
+/// Text of the `hw` and of the `gpu` stage, without locations.
+pub fn texts(target: &str, case: &Case, body: &Body<'_>) -> [String; 2] {
+    let session = Session::new();
+    let lowered = lower(Target::find(target).unwrap(), &graph_module(&session, case, body));
+    [lowered.hw, lowered.compiled.gpu]
+}
+
+/// [`check_target`], with what the simulator counted.
+pub fn check_counted(target: &Target, case: Case, inputs: &[Tensor], body: &Body<'_>) -> (String, Counters) {
     let session = Session::new();
     let module = graph_module(&session, &case, body);
     let expected = run_function(&module, "main", inputs, &|_| None, Mode::Typed).unwrap();
     let lowered = lower(target, &module);
+    let mut counters = Counters::default();
     for seed in [0, 1, 2] {
-        for (got, tensor) in lowered.run(inputs, &expected, seed).iter().zip(&expected) {
+        let (outputs, counted) = lowered.run(inputs, &expected, seed);
+        counters = counted;
+        for (got, tensor) in outputs.iter().zip(&expected) {
             compare(got, tensor, case.tolerance, &module);
         }
     }
-    lowered.compiled.ptx
+    (lowered.compiled.ptx, counters)
 }
 
 /// What the kernel gives on the simulator for sm_80, without comparison: tensors of the types of `like`.
 pub fn outputs(case: &Case, inputs: &[Tensor], like: &[Tensor], body: &Body<'_>) -> Vec<Tensor> {
     let session = Session::new();
-    lower("sm_80", &graph_module(&session, case, body)).run(inputs, like, 0)
+    lower(Target::find("sm_80").unwrap(), &graph_module(&session, case, body)).run(inputs, like, 0).0
 }
 
 /// A kernel that is ready to be launched.
 struct Lowered {
     grid: [u32; 3],
-    warps: u32,
-    /// Numbers that it takes after its pointers.
+    threads: u32,
+    /// Tensor maps that it takes after its pointers.
+    maps: Vec<KernelTensorMap>,
+    /// Numbers that it takes after these.
     numbers: Vec<i64>,
+    /// Text of the tile program, without locations.
+    hw: String,
     compiled: crate::support::Compiled,
     ptx: tenon_ptx_sim::Module,
 }
 
-fn lower(target: &str, module: &Module<'_>) -> Lowered {
+fn lower(target: &Target, module: &Module<'_>) -> Lowered {
     let session = Session::new();
     let text = module.print(PrintOptions { locations: true, generic: false });
     let module = session.parse_module(&text, "graph").unwrap();
@@ -145,15 +171,15 @@ fn lower(target: &str, module: &Module<'_>) -> Lowered {
     let kernel = function.region_block(0).unwrap().ops()[0];
     let hw = session.new_module(session.context().unknown_location()).unwrap();
     let at = Builder::at_end(hw.body()).unwrap().with_location(kernel.location());
-    let scheduled = lower_kernel(kernel, at, "k", Target::find(target).unwrap())
-        .unwrap_or_else(|error| panic!("{}: {error}\n{module}", error.code()));
+    let scheduled =
+        lower_kernel(kernel, at, "k", target).unwrap_or_else(|error| panic!("{}: {error}\n{module}", error.code()));
     hw.verify()
         .unwrap_or_else(|error| panic!("{error}\n{}", hw.print(PrintOptions { locations: false, generic: true })));
     let text = hw.print(PrintOptions { locations: true, generic: false });
     if std::env::var_os("SHOW").is_some() {
         println!("{hw}");
     }
-    let (info, nvptx) = on(target);
+    let (info, nvptx) = on(&target.architecture.llvm.processor);
     let compiled = compile_for(&text, &info, &nvptx);
     if std::env::var_os("SHOW").is_some() {
         println!("{}", compiled.ptx);
@@ -164,12 +190,39 @@ fn lower(target: &str, module: &Module<'_>) -> Lowered {
     let grid = scheduled.shape.grid.clone().map(|size| size.as_constant().unwrap() as u32);
     // Sizes are numbers here: what is passed besides are starts of slices.
     let numbers = scheduled.extents.iter().map(|extent| extent.as_constant().unwrap()).collect();
-    Lowered { grid, warps: scheduled.shape.warps, numbers, compiled, ptx }
+    assert_eq!(compiled.info.threads, scheduled.shape.threads());
+    Lowered {
+        grid,
+        threads: scheduled.shape.threads(),
+        maps: scheduled.tensor_maps,
+        numbers,
+        hw: hw.to_string(),
+        compiled,
+        ptx,
+    }
+}
+
+/// A tensor map for values of the extents.
+pub fn encode(map: &KernelTensorMap, address: u64, extents: &dyn Fn(&str) -> Option<i64>) -> TensorMap {
+    // No map has a dimension without elements, or a stride of nothing.
+    let number = |size: &DimExpr| size.evaluate(extents).unwrap();
+    let config = TensorMapConfig {
+        element: if map.element == DType::F16 { TensorElement::F16 } else { TensorElement::Bf16 },
+        address,
+        sizes: map.sizes.iter().map(|size| number(size).max(1) as u32).collect(),
+        strides: map.strides.iter().map(|stride| number(stride).max(16) as u64).collect(),
+        box_sizes: map.tile.clone(),
+        element_strides: vec![1; map.tile.len()],
+        swizzle: TensorSwizzle::Bytes128,
+        fill: TensorFill::Zero,
+    };
+    assert_eq!(map.swizzle, 128);
+    TensorMap::encode(&config).unwrap()
 }
 
 impl Lowered {
     /// One launch; nothing happens without a block.
-    fn run(&self, inputs: &[Tensor], like: &[Tensor], seed: u64) -> Vec<Tensor> {
+    fn run(&self, inputs: &[Tensor], like: &[Tensor], seed: u64) -> (Vec<Tensor>, Counters) {
         let mut device = Device::new();
         let mut arguments = Vec::new();
         for input in inputs {
@@ -183,25 +236,29 @@ impl Lowered {
             arguments.push(Argument::Pointer(pointer.address()));
             outputs.push(pointer);
         }
+        for map in &self.maps {
+            let Argument::Pointer(address) = arguments[map.buffer] else { panic!("a tensor map of no pointer") };
+            arguments.push(encode(map, address, &|_| None).into());
+        }
         arguments.extend(self.numbers.iter().map(|number| Argument::I64(*number)));
         let config = LaunchConfig {
             grid: self.grid,
-            block: [self.warps * 32, 1, 1],
+            block: [self.threads, 1, 1],
             dynamic_shared_bytes: self.compiled.info.shared_bytes as u32,
             seed,
             ..LaunchConfig::default()
         };
         if config.grid.contains(&0) {
-            return like.to_vec();
+            return (like.to_vec(), Counters::default());
         }
-        device
+        let counters = device
             .launch(&self.ptx, "k", &config, &arguments)
             .unwrap_or_else(|error| panic!("{error}\n{}", self.compiled.ptx));
         let read = |(tensor, pointer): (&Tensor, &tenon_ptx_sim::DevicePointer)| {
             let bytes = device.read(*pointer, 0, tensor.bytes().len() as u64).unwrap();
             Tensor::new(tensor.dtype(), tensor.shape().to_vec(), bytes).unwrap()
         };
-        like.iter().zip(&outputs).map(read).collect()
+        (like.iter().zip(&outputs).map(read).collect(), counters)
     }
 }
 
@@ -419,8 +476,8 @@ fn softmax_and_normalize() {
     });
 }
 
-fn contract(lhs: &str, rhs: &str, result: &str, dtype: DType) -> Contract {
-    let accumulate = if dtype == F16 {
+pub fn contract(lhs: &str, rhs: &str, result: &str, dtype: DType) -> Contract {
+    let accumulate = if matches!(dtype, F16 | DType::BF16) {
         F32
     } else if dtype == DType::I8 {
         DType::I32

@@ -35,11 +35,21 @@ struct Schedules {
     family: String,
     /// None where the family has one schedule for such a kernel.
     candidates: Vec<Weighed>,
+    /// Schedules that it cannot have.
+    ruled_out: Vec<RuledOut>,
+}
+
+/// A schedule that is not weighed, and why.
+#[derive(Serialize)]
+struct RuledOut {
+    schedule: &'static str,
+    reason: String,
 }
 
 /// A [`Candidate`] as it is printed.
 #[derive(Serialize)]
 struct Weighed {
+    schedule: &'static str,
     tile: [u32; 3],
     warps: u32,
     blocks: u64,
@@ -53,8 +63,8 @@ struct Weighed {
 
 impl From<Candidate> for Weighed {
     fn from(candidate: Candidate) -> Self {
-        let Candidate { tile, warps, blocks, waves, occupancy, stages, bytes, clocks, chosen } = candidate;
-        Weighed { tile, warps, blocks, waves, occupancy, stages, bytes, clocks, chosen }
+        let Candidate { schedule, tile, warps, blocks, waves, occupancy, stages, bytes, clocks, chosen } = candidate;
+        Weighed { schedule, tile, warps, blocks, waves, occupancy, stages, bytes, clocks, chosen }
     }
 }
 
@@ -62,12 +72,15 @@ fn of_module(module: &Module<'_>, bucket: Option<&str>, target: &'static Target)
     let kernels = module.op().walk().into_iter().filter(|op| op.is("graph.kernel"));
     kernels
         .map(|kernel| {
+            let weighed = candidates(kernel, target)?;
+            let ruled_out = weighed.ruled_out.into_iter();
             Ok(Schedules {
                 target: target.name(),
                 bucket: bucket.map(str::to_owned),
                 kernel: kernel.string("sym_name").unwrap_or_default(),
                 family: kernel.string("family").unwrap_or_default(),
-                candidates: candidates(kernel, target)?.into_iter().map(Weighed::from).collect(),
+                candidates: weighed.candidates.into_iter().map(Weighed::from).collect(),
+                ruled_out: ruled_out.map(|out| RuledOut { schedule: out.schedule, reason: out.reason }).collect(),
             })
         })
         .collect()
@@ -78,6 +91,7 @@ fn print_table(all: &[Schedules], output: &Output) -> Result<(), Failure> {
         "target",
         "bucket",
         "kernel",
+        "schedule",
         "tile",
         "warps",
         "blocks",
@@ -94,7 +108,7 @@ fn print_table(all: &[Schedules], output: &Output) -> Result<(), Failure> {
         let least = kernel.candidates.iter().map(|candidate| candidate.clocks).min().unwrap_or(0).max(1);
         if kernel.candidates.is_empty() {
             let mut row = own.to_vec();
-            row.extend(vec!["-".to_owned(); 8]);
+            row.extend(vec!["-".to_owned(); 9]);
             row.push(format!("`{}` has one schedule for it", kernel.family));
             rows.push(row);
         }
@@ -110,6 +124,7 @@ fn print_table(all: &[Schedules], output: &Output) -> Result<(), Failure> {
                 own.iter()
                     .cloned()
                     .chain([
+                        candidate.schedule.to_owned(),
                         format!("{rows_of_tile}x{columns}x{depth}"),
                         candidate.warps.to_string(),
                         candidate.blocks.to_string(),
@@ -122,6 +137,13 @@ fn print_table(all: &[Schedules], output: &Output) -> Result<(), Failure> {
                     ])
                     .collect(),
             );
+        }
+        for RuledOut { schedule, reason } in &kernel.ruled_out {
+            let mut row = own.to_vec();
+            row.push((*schedule).to_owned());
+            row.extend(vec!["-".to_owned(); 8]);
+            row.push(format!("not possible: {reason}"));
+            rows.push(row);
         }
     }
     output.print(&aligned(&headings, &rows))

@@ -82,12 +82,13 @@ fn figures_are_those_of_the_assembled_kernels() {
     for report in reports.as_array().unwrap() {
         assert_eq!(kernels(report).len(), 2);
         for kernel in kernels(report) {
-            assert_eq!((&kernel["spills"], &kernel["threads"]), (&0.into(), &128.into()), "{kernel}");
+            assert_eq!(kernel["spills"], 0, "{kernel}");
+            assert!(kernel["threads"] == 128 || kernel["threads"] == 160, "{kernel}");
             assert!(kernel["smem"].as_u64().unwrap() > 0, "{kernel}");
             // Without nvdisasm there are no listings.
             if let Some(mma) = kernel["loop_mma"].as_u64() {
                 let (inside, all) = (kernel["loop_sass"].as_u64().unwrap(), kernel["total_sass"].as_u64().unwrap());
-                assert!(mma >= 8 && inside > mma && all > inside, "{kernel}");
+                assert!(mma >= 4 && inside > mma && all > inside, "{kernel}");
             }
         }
     }
@@ -154,7 +155,7 @@ fn benchmark_kernels_without_a_model() {
     };
     let (made, missing) = (names("kernels"), names("unsupported"));
     for kernel in &tenon::benchmark::Suite::get().kernels {
-        let list = if kernel.unsupported.is_some() { &missing } else { &made };
+        let list = if kernel.unsupported_on(Target::find("sm_80").unwrap()).is_some() { &missing } else { &made };
         assert!(list.contains(&kernel.name), "{}", kernel.name);
     }
     for kernel in kernels(&report) {
@@ -174,6 +175,23 @@ fn benchmark_kernels_without_a_model() {
         "{}",
         text.stdout
     );
+}
+
+/// A product by tensor maps and warpgroups needs at most a tenth more instructions for each `HGMMA` than what was published.
+#[test]
+fn warpgroup_products_beside_what_was_published() {
+    if !can_assemble("sm_90a") {
+        return;
+    }
+    let outcome = tenon(&["codegen", "--target", "sm_90a", "--json", "--quiet"]);
+    let report: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let product = kernels(&report).iter().find(|kernel| kernel["name"] == "matmul_f16_tma").unwrap();
+    assert_eq!((&product["spills"], &product["threads"]), (&0.into(), &160.into()), "{product}");
+    assert_eq!((&product["published"]["loop_mma"], &product["published"]["loop_sass"]), (&8.into(), &83.into()));
+    if let Some(mma) = product["loop_mma"].as_u64() {
+        assert_eq!(mma % 8, 0, "{product}");
+        assert!(product["loop_sass"].as_f64().unwrap() / mma as f64 <= 1.1 * 83.0 / 8.0, "{product}");
+    }
 }
 
 #[test]

@@ -190,6 +190,22 @@ module {
     assert_eq!((small["chosen"].as_bool(), large["chosen"].as_bool()), (Some(true), Some(false)));
     let table = tenon(&["explain", &model, "--schedules"]);
     assert!(table.done().contains("64x64x32") && table.stdout.contains("chosen: the least clocks"), "{}", table.stdout);
+    // On sm_90a the schedule by tensor maps is weighed too.
+    let outcome = tenon(&["explain", &model, "--schedules", "--target", "sm_90a", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    let chosen: Vec<_> =
+        value[0]["candidates"].as_array().unwrap().iter().filter(|one| one["chosen"] == true).collect();
+    assert_eq!(chosen.len(), 1, "{value}");
+    assert_eq!(chosen[0]["schedule"], "tma wgmma");
+    assert_eq!(value[0]["ruled_out"], serde_json::json!([]));
+    // Rows of 1022 elements have no stride of whole 16 bytes.
+    let model = write(&folder, "odd.mlir", text.replace("1024", "1022"));
+    let outcome = tenon(&["explain", &model, "--schedules", "--target", "sm_90a", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    assert_eq!(value[0]["ruled_out"][0]["schedule"], "tma wgmma");
+    assert!(value[0]["ruled_out"][0]["reason"].as_str().unwrap().contains("a stride of A"), "{value}");
+    let table = tenon(&["explain", &model, "--schedules", "--target", "sm_90a"]);
+    assert!(table.done().contains("not possible: a stride of A"), "{}", table.stdout);
     // A family of one schedule says so.
     let rows = tenon(&["explain", &testdata("command/rows.mlir"), "--schedules"]);
     assert!(rows.done().contains("has one schedule for it"), "{}", rows.stdout);

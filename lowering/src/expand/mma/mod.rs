@@ -1,7 +1,8 @@
-//! `hw.mma`: products of tiles on CUDA cores or by matrix instructions.
+//! `hw.mma` and `hw.wgmma`: products of tiles on CUDA cores or by matrix instructions.
 
 mod fma;
 mod tensor;
+mod wgmma;
 
 use tenon_ir::{Op, Value};
 use tenon_layout::{Span, TileLayout};

@@ -32,7 +32,7 @@ fn ptx_type(element: DType, tf32: bool) -> Option<&'static str> {
 }
 
 impl<'k, 'm> Expander<'k, 'm, '_> {
-    fn refuse<T>(&self, instruction: &str, reason: impl Into<String>) -> Result<T, ExpandError> {
+    pub(super) fn refuse<T>(&self, instruction: &str, reason: impl Into<String>) -> Result<T, ExpandError> {
         let (place, instruction) = (self.place.clone(), instruction.to_owned());
         Err(ExpandError::Instruction { place, instruction, reason: reason.into() })
     }

@@ -11,8 +11,9 @@ use tenon_tensor::DType;
 
 use super::moved::Moved;
 use super::operand::Part;
-use super::plan::{GemmPlan, MOST_SLOTS, OperandPlan, Unit, WARPS};
+use super::plan::{GemmPlan, MOST_SLOTS, OperandPlan, Unit};
 use super::problem::{Axis, Operand};
+use super::result::ResultTile;
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::control::{for_range, for_range_with};
@@ -152,7 +153,7 @@ pub(super) fn build<'m>(
     } else {
         pipeline_registers(plan, builder, &a, &b, accumulator, k)?
     };
-    epilogue(plan, builder, body, inputs, outputs, total, [start_m, start_n, batch])
+    epilogue(&plan.result(), builder, body, inputs, outputs, total, [start_m, start_n, batch])
 }
 
 /// a · b + c from a slot of shared memory.
@@ -255,8 +256,8 @@ fn pipeline_registers<'m>(
 }
 
 /// Evaluates the rest of the body on the accumulator and stores the results.
-fn epilogue<'m>(
-    plan: &GemmPlan,
+pub(super) fn epilogue<'m>(
+    plan: &ResultTile<'_>,
     builder: TileBuilder<'m>,
     body: &Body,
     inputs: &[Value<'m>],
@@ -264,7 +265,7 @@ fn epilogue<'m>(
     total: Tile<'m>,
     [start_m, start_n, batch]: [Value<'m>; 3],
 ) -> Result<(), LoweringError> {
-    let problem = &plan.problem;
+    let problem = plan.problem;
     let (layout, contiguity) = result_layout(plan)?;
     let layout = &layout;
     let value = cast_tile(builder, &total, problem.accumulate, problem.dtype)?;
@@ -319,20 +320,21 @@ fn epilogue<'m>(
 /// Threads hold pairs of elements after a matrix instruction, and rows that lie apart; where the result's rows allow wider access, elements
 /// change threads through shared memory first, so that what follows (operands of the epilogue, the result) moves by 16 bytes: unless that
 /// memory is what a second block needs.
-fn result_layout(plan: &GemmPlan) -> Result<(TileLayout, u32), LoweringError> {
+fn result_layout(plan: &ResultTile<'_>) -> Result<(TileLayout, u32), LoweringError> {
     let bytes = memory_type(plan.problem.dtype).size() as u32;
     let own = result_contiguity(plan, plan.accumulator.vector_width_along(1, bytes)?);
-    let widest = (16 / bytes).clamp(1, plan.tile_n).min((plan.tile_m * plan.tile_n / (WARPS * 32)).max(1));
+    let threads = plan.accumulator.threads();
+    let widest = (16 / bytes).clamp(1, plan.tile_n).min((plan.tile_m * plan.tile_n / threads).max(1));
     let wide = result_contiguity(plan, widest);
-    if matches!(plan.unit, Unit::CudaCore) || wide <= own || !plan.result_fits() {
+    if wide <= own || !plan.may_move {
         return Ok((plan.accumulator.clone(), own));
     }
-    Ok((TileLayout::contiguous(&[plan.tile_m, plan.tile_n], &[1, 0], wide, WARPS)?, wide))
+    Ok((TileLayout::contiguous(&[plan.tile_m, plan.tile_n], &[1, 0], wide, threads / 32)?, wide))
 }
 
 /// At most `width` elements in a row of a tile that are consecutive and aligned in the result.
-fn result_contiguity(plan: &GemmPlan, width: u32) -> u32 {
-    let problem = &plan.problem;
+fn result_contiguity(plan: &ResultTile<'_>, width: u32) -> u32 {
+    let problem = plan.problem;
     let Some((size, _)) = problem.n.last().copied().filter(|(_, stride)| *stride == 1) else { return 1 };
     let mut width = common(width, size);
     let others = problem.n[..problem.n.len() - 1].iter().chain(&problem.m).chain(&problem.batch);

@@ -1,13 +1,19 @@
 //! Matrix products: contractions and convolutions as tiles of C = A · B.
 //!
-//! [`problem`] sees any contraction or convolution as loops over batch, m, n and k with affine accesses; [`operand`] makes the offsets and masks
-//! of a tile of A or B from a row part and a column part; [`plan`] picks tiles and layouts; [`build`] writes the main loop and hands the
-//! accumulator to the epilogue.
+//! [`problem`] sees any contraction or convolution as loops over batch, m, n and k with affine accesses. There are two schedules, and [`choice`]
+//! takes the one of less time:
+//!
+//! - blocks of warps that copy their operands themselves: [`operand`] makes the offsets and masks of a tile of A or B from a row part and a
+//!   column part; [`plan`] picks tiles and layouts; [`build`] writes the main loop and hands the accumulator to the epilogue;
+//! - warpgroups that multiply what a producer warp copies by tensor maps: [`tma`].
 
 mod build;
+mod choice;
 mod moved;
 mod operand;
 mod plan;
 mod problem;
+mod result;
+mod tma;
 
-pub(super) use plan::GemmPlan;
+pub(super) use choice::GemmSchedule;

@@ -8,6 +8,7 @@ use tenon_target::{FragmentScheme, Instructions, MatrixInstruction, Order, Targe
 use tenon_tensor::DType;
 
 use super::problem::{Axis, Problem};
+use super::result::ResultTile;
 use crate::LoweringError;
 use crate::fragments::Fragments;
 use crate::schedule::body::{Body, ValueRef};
@@ -71,7 +72,7 @@ fn tile(extent: Size, least: u32, most: u32) -> u32 {
 }
 
 /// The type that tensor cores know a type by.
-fn tensor_type(dtype: DType) -> Option<TensorType> {
+pub(super) fn tensor_type(dtype: DType) -> Option<TensorType> {
     Some(match dtype {
         DType::F16 => TensorType::F16,
         DType::BF16 => TensorType::BF16,
@@ -82,7 +83,7 @@ fn tensor_type(dtype: DType) -> Option<TensorType> {
 }
 
 /// Bytes that the L2 cache gives a multiprocessor in a clock, as the model of time has it.
-const L2_BYTES: u64 = 64;
+pub(super) const L2_BYTES: u64 = 64;
 
 /// Rows and columns that the result's tile may have for a matrix instruction: of 64 or 128, or less where the product is smaller.
 ///
@@ -265,6 +266,7 @@ impl GemmPlan {
             let lines = u64::from(rows + columns);
             let shared_bytes = lines * u64::from(self.tile_k) * element * u64::from(stages);
             Candidate {
+                schedule: "mma.sync",
                 tile: [rows, columns, self.tile_k],
                 warps: WARPS,
                 blocks,
@@ -289,8 +291,19 @@ impl GemmPlan {
         Ok(KernelShape::line(WARPS, blocks))
     }
 
+    /// The tile of the result, as the epilogue takes it.
+    pub(super) fn result(&self) -> ResultTile<'_> {
+        ResultTile {
+            problem: &self.problem,
+            tile_m: self.tile_m,
+            tile_n: self.tile_n,
+            accumulator: &self.accumulator,
+            may_move: !matches!(self.unit, Unit::CudaCore) && self.result_fits(),
+        }
+    }
+
     /// Whether a multiprocessor holds two blocks that have a tile of the result in shared memory beside the slots of the operands.
-    pub(super) fn result_fits(&self) -> bool {
+    fn result_fits(&self) -> bool {
         let (rows, columns, depth) = (u64::from(self.tile_m), u64::from(self.tile_n), u64::from(self.tile_k));
         let slots = (rows + columns) * depth * self.problem.a.dtype.size() as u64 * u64::from(MOST_SLOTS);
         let result = rows * columns * memory_type(self.problem.dtype).size() as u64;

@@ -45,7 +45,7 @@ impl OperandDim {
     }
 
     /// Whether it is one loop's index as it is.
-    fn is_plain(&self, axis: Axis, position: usize) -> bool {
+    pub(super) fn is_plain(&self, axis: Axis, position: usize) -> bool {
         !self.checked
             && self.offset == 0
             && self.divisor == 1

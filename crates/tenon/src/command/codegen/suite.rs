@@ -102,8 +102,8 @@ pub(super) fn run(
         };
         for benchmark in &Suite::get().kernels {
             let session = Session::new();
-            let Some(source) = benchmark.source(&session)? else {
-                let reason = benchmark.unsupported.as_deref().unwrap_or_default();
+            let Some(source) = benchmark.source(&session, target)? else {
+                let reason = benchmark.unsupported_on(target).unwrap_or_default();
                 let published = reference(benchmark, target);
                 report.unsupported.push(Unsupported { name: &benchmark.name, reason, published });
                 continue;
