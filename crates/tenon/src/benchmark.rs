@@ -5,8 +5,9 @@
 
 use std::sync::LazyLock;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use tenon_ir::Session;
+use tenon_recipe::NumericClass;
 use tenon_target::{BlockResources, Target};
 
 use crate::Failure;
@@ -26,6 +27,9 @@ pub struct Suite {
 pub struct Benchmark {
     /// Its name.
     pub name: String,
+    /// What schedules may do to numbers, as `semantic.numerics.rewrites` has it; none for what the request says.
+    #[serde(default, deserialize_with = "numeric_class")]
+    pub rewrites: Option<NumericClass>,
     /// Why no schedule makes it, on targets that are not in `targets`; none where one does on all.
     pub unsupported: Option<String>,
     /// Targets on which a schedule makes it all the same.
@@ -33,6 +37,11 @@ pub struct Benchmark {
     pub targets: Vec<String>,
     /// Figures by target.
     pub published: Vec<Published>,
+}
+
+fn numeric_class<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NumericClass>, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    NumericClass::of_name(&word).map(Some).ok_or_else(|| D::Error::custom(format!("{word:?} is no class of rewrites")))
 }
 
 /// What another compiler made of it.
@@ -68,11 +77,14 @@ impl Published {
 }
 
 /// Graphs of the kernels that schedules make, by name.
-const GRAPHS: [(&str, &str); 9] = [
+const GRAPHS: [(&str, &str); 12] = [
     ("matmul_f16", include_str!("../data/benchmarks/matmul_f16.mlir")),
+    ("matmul_f16_wide", include_str!("../data/benchmarks/matmul_f16_wide.mlir")),
     ("matmul_f16_tma", include_str!("../data/benchmarks/matmul_f16_tma.mlir")),
     ("matmul_f16_bias_gelu", include_str!("../data/benchmarks/matmul_f16_bias_gelu.mlir")),
     ("matmul_f32", include_str!("../data/benchmarks/matmul_f32.mlir")),
+    ("matmul_tf32", include_str!("../data/benchmarks/matmul_f32.mlir")),
+    ("matmul_tf32_three_passes", include_str!("../data/benchmarks/matmul_f32.mlir")),
     ("attention_f16_d64", include_str!("../data/benchmarks/attention_f16_d64.mlir")),
     ("attention_f16_d128", include_str!("../data/benchmarks/attention_f16_d128.mlir")),
     ("softmax_f32", include_str!("../data/benchmarks/softmax_f32.mlir")),

@@ -65,7 +65,7 @@ const PASSES: &[(Stage, Make)] = &[
     (Stage::Fuse, |settings| settings.rewrite(Scope::All)),
     (Stage::Fuse, |_| Box::new(FoldBroadcast)),
     (Stage::Fuse, |_| Box::new(RemoveDead)),
-    (Stage::Fuse, |_| Box::new(GroupKernels)),
+    (Stage::Fuse, |settings| Box::new(GroupKernels { class: settings.recipe.numerics.rewrites })),
 ];
 
 /// The passes of a stage, in order.

@@ -88,8 +88,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let stored = self.stored(result.element)?;
         let base = self.slot(&shared, slot)?;
         let rows_aligned = shared.slot_bytes().is_multiple_of(16);
-        if stored.bytes <= 2
-            && rows_aligned
+        if rows_aligned
             && self.target.architecture.features.ldmatrix
             && let Some(plan) = self.fit(Ldmatrix::new(&result.layout, &shared.ty.layout, stored.bytes))?
         {

@@ -7,6 +7,7 @@ use tenon_ir::Op;
 use tenon_tensor::{DType, NumberKind};
 
 use crate::LoweringError;
+use crate::schedule::numeric_class::NumericClass;
 use crate::schedule::size::{ExtentTable, Size, check_factors};
 
 /// A value in the body.
@@ -112,6 +113,8 @@ pub struct Body {
     pub name: String,
     /// Family that the grouping chose.
     pub family: String,
+    /// What its schedule may do to numbers.
+    pub numeric_class: NumericClass,
     /// Types of the operands.
     pub inputs: Vec<Shape>,
     /// Operators in order.
@@ -128,6 +131,12 @@ impl Body {
         let name = kernel.string("sym_name").unwrap_or_default();
         let wrong = |reason: &str| LoweringError::Kernel { kernel: name.clone(), reason: reason.to_owned() };
         let block = kernel.region_block(0).ok_or_else(|| wrong("it has no body"))?;
+        let numeric_class = match kernel.string("numeric_class") {
+            Some(word) => NumericClass::of_name(&word).ok_or_else(|| {
+                wrong(&format!("its `numeric_class` is {word:?}, not \"exact\", \"reassociates\" or \"approximates\""))
+            })?,
+            None => NumericClass::default(),
+        };
         let mut values = HashMap::new();
         let mut extents = ExtentTable::default();
         let mut inputs = Vec::new();
@@ -169,7 +178,8 @@ impl Body {
             return Err(wrong("it yields nothing"));
         }
         shared_starts(&inputs, &nodes).iter().try_for_each(|start| extents.add_number(start))?;
-        Ok(Body { name, family: kernel.string("family").unwrap_or_default(), inputs, nodes, outputs, extents })
+        let family = kernel.string("family").unwrap_or_default();
+        Ok(Body { name, family, numeric_class, inputs, nodes, outputs, extents })
     }
 
     /// The one operator that a kernel of a family is built around, by its place, with whatever `find` gives for it.

@@ -13,6 +13,7 @@ mod gemm;
 mod index;
 mod map;
 mod non_max_suppression;
+mod numeric_class;
 mod places;
 mod recurrence;
 mod reduce;

@@ -10,7 +10,7 @@ use tenon_reference::{Mode, run_function};
 use tenon_target::Target;
 use tenon_tensor::{DType, Tensor};
 
-use crate::graph_kernels::{Case, compare, encode, ew, graph_module, op, random};
+use crate::graph_kernels::{Case, case, compare, encode, ew, graph_module, op, random};
 use crate::support::{compile, compile_for, on};
 
 const F32: DType = DType::F32;
@@ -49,21 +49,14 @@ fn fixed(ty: &TensorType, point: &[(&str, i64)]) -> TensorType {
 }
 
 fn check(family: &'static str, inputs: &[TensorType], tolerance: f64, points: &[&[(&str, i64)]], body: &NamedBody<'_>) {
-    check_for("sm_80", family, inputs, tolerance, points, body);
+    check_for("sm_80", &case(family, inputs, tolerance), points, body);
 }
 
-/// [`check`] for any target; gives the PTX.
-fn check_for(
-    target: &str,
-    family: &'static str,
-    inputs: &[TensorType],
-    tolerance: f64,
-    points: &[&[(&str, i64)]],
-    body: &NamedBody<'_>,
-) -> String {
+/// [`check`] of a case for any target; gives the PTX.
+fn check_for(target: &str, own: &Case, points: &[&[(&str, i64)]], body: &NamedBody<'_>) -> String {
+    let (family, inputs, tolerance) = (own.family, &own.inputs, own.tolerance);
     let session = Session::new();
-    let case = Case { family, inputs: inputs.to_vec(), tolerance };
-    let module = graph_module(&session, &case, &|at, v| body(at, v, &parse));
+    let module = graph_module(&session, own, &|at, v| body(at, v, &parse));
     let kernel = module.body().ops()[0].region_block(0).unwrap().ops()[0];
     let hw = session.new_module(session.context().unknown_location()).unwrap();
     let at = Builder::at_end(hw.body()).unwrap().with_location(kernel.location());
@@ -79,7 +72,8 @@ fn check_for(
     for point in points {
         let size = |name: &str| point.iter().find(|(known, _)| *known == name).map(|(_, size)| *size);
         let numbers = |text: &str| parse(text).substitute(&|name| size(name).map(DimExpr::constant)).unwrap();
-        let exact = Case { family, inputs: inputs.iter().map(|ty| fixed(ty, point)).collect(), tolerance };
+        let types: Vec<_> = inputs.iter().map(|ty| fixed(ty, point)).collect();
+        let exact = case(family, &types, tolerance);
         let reference = graph_module(&session, &exact, &|at, v| body(at, v, &numbers));
         let values: Vec<_> = exact.inputs.iter().enumerate().map(|(i, ty)| random(ty, i as u64 + 1)).collect();
         let expected = run_function(&reference, "main", &values, &|_| None, Mode::Typed).unwrap();
@@ -137,6 +131,25 @@ const SMALL: &[&[(&str, i64)]] = &[
     &[("b", 3), ("s", 17), ("t", 33)],
     &[("b", 2), ("s", 32), ("t", 64)],
 ];
+
+/// At most 200 terms of about 1 are within 0.4 by one pass. Rows, columns and batches known at launch do not change which instruction multiplies f32; a length of the sum does, since its bound needs it.
+#[test]
+fn products_of_f32_as_tf32() {
+    let contract =
+        |rhs: &str| Contract { lhs: "bmk".into(), rhs: rhs.into(), result: "bmn".into(), accumulate: F32, dtype: F32 };
+    let points: &[&[(&str, i64)]] =
+        &[&[("b", 4), ("s", 40), ("t", 70)], &[("b", 3), ("s", 33), ("t", 64)], &[("b", 1), ("s", 1), ("t", 1)]];
+    for (class, tolerance) in [("reassociates", 1e-4), ("approximates", 0.4)] {
+        let own = |types: &[TensorType]| Case { numeric_class: Some(class), ..case("contract", types, tolerance) };
+        let types = [named(F32, &["b", "s", "128"]), named(F32, &["b", "128", "t"])];
+        let ptx = check_for("sm_80", &own(&types), points, &|at, v, _| vec![op(at, contract("bkn"), v)]);
+        assert!(ptx.contains("mma.sync.aligned.m16n8k8.row.col.f32.tf32"), "{class}");
+        let types = [named(F32, &["b", "s", "long"]), named(F32, &["b", "24", "long"])];
+        let points: &[&[(&str, i64)]] = &[&[("b", 2), ("s", 20), ("long", 200)], &[("b", 1), ("s", 9), ("long", 3)]];
+        let ptx = check_for("sm_80", &own(&types), points, &|at, v, _| vec![op(at, contract("bnk"), v)]);
+        assert_eq!(ptx.contains("mma.sync"), class == "approximates");
+    }
+}
 
 #[test]
 fn pointwise_and_movement() {
@@ -308,7 +321,7 @@ fn offsets_beyond_32_bits() {
         }),
     ];
     for (family, body) in bodies {
-        let module = graph_module(&session, &Case { family, inputs: inputs.clone(), tolerance: 0.0 }, body);
+        let module = graph_module(&session, &case(family, &inputs, 0.0), body);
         let kernel = module.body().ops()[0].region_block(0).unwrap().ops()[0];
         let hw = session.new_module(session.context().unknown_location()).unwrap();
         let at = Builder::at_end(hw.body()).unwrap().with_location(kernel.location());
@@ -443,18 +456,18 @@ fn products_by_tensor_maps() {
     let uses = |ptx: String| assert!(ptx.contains("wgmma.mma_async") && ptx.contains("cp.async.bulk.tensor"), "{ptx}");
     // Rows, and terms, of extents.
     let inputs = [named(F16, &["b", "s", "72"]), named(F16, &["72", "136"]), named(F16, &["136"])];
-    uses(check_for("sm_90a", "contract", &inputs, 5e-3, points, &|at, v, _| {
+    uses(check_for("sm_90a", &case("contract", &inputs, 5e-3), points, &|at, v, _| {
         let product = op(at, contract("bsk", "kn", "bsn"), &v[..2]);
         vec![ew(at, Function::Add, &[product, v[2]])]
     }));
     // Terms that the loop counts at launch.
     let inputs = [named(F16, &["b", "8*t", "64"]), named(F16, &["b", "8*t", "128"])];
-    uses(check_for("sm_90a", "contract", &inputs, 5e-3, points, &|at, v, _| {
+    uses(check_for("sm_90a", &case("contract", &inputs, 5e-3), points, &|at, v, _| {
         vec![op(at, contract("bkm", "bkn", "bmn"), v)]
     }));
     // Strides that are extents.
     let inputs = [named(F16, &["64", "8*t"]), named(F16, &["8*s", "8*t"])];
-    uses(check_for("sm_90a", "contract", &inputs, 5e-3, points, &|at, v, _| {
+    uses(check_for("sm_90a", &case("contract", &inputs, 5e-3), points, &|at, v, _| {
         vec![op(at, contract("mk", "nk", "mn"), v)]
     }));
 }

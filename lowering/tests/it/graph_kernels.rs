@@ -17,6 +17,8 @@ use crate::support::{compile_for, on};
 pub struct Case {
     pub family: &'static str,
     pub inputs: Vec<TensorType>,
+    /// What its schedule may do to numbers; `exact` where it says nothing.
+    pub numeric_class: Option<&'static str>,
     /// Largest difference allowed, relative to the larger of 1 and the reference.
     pub tolerance: f64,
 }
@@ -82,6 +84,7 @@ pub fn graph_module<'s>(session: &'s Session, case: &Case, body: &Body<'_>) -> M
         .op("graph.kernel")
         .attribute("sym_name", context.string("k"))
         .attribute("family", context.string(case.family))
+        .optional_attribute("numeric_class", case.numeric_class.map(|class| context.string(class)))
         .operands(&block.arguments())
         .results(&result_types)
         .regions(1)
@@ -147,6 +150,34 @@ pub fn check_counted(target: &Target, case: Case, inputs: &[Tensor], body: &Body
 pub fn outputs(case: &Case, inputs: &[Tensor], like: &[Tensor], body: &Body<'_>) -> Vec<Tensor> {
     let session = Session::new();
     lower(Target::find("sm_80").unwrap(), &graph_module(&session, case, body)).run(inputs, like, 0).0
+}
+
+/// What a launch gave and did.
+pub struct Launched {
+    pub outputs: Vec<Tensor>,
+    pub ptx: String,
+    pub counters: Counters,
+}
+
+/// What the kernel gives on the simulator for a target, alike under so many schedules, without comparison: tensors of the types of `like`.
+pub fn launch_for(
+    target: &str,
+    case: &Case,
+    inputs: &[Tensor],
+    like: &[Tensor],
+    schedules: u64,
+    body: &Body<'_>,
+) -> Launched {
+    let session = Session::new();
+    let lowered = lower(Target::find(target).unwrap(), &graph_module(&session, case, body));
+    let (outputs, counters) = lowered.run(inputs, like, 0);
+    for seed in 1..schedules {
+        let (again, _) = lowered.run(inputs, like, seed);
+        for (one, other) in outputs.iter().zip(&again) {
+            assert!(one.bytes() == other.bytes(), "{target}: the result depends on the schedule");
+        }
+    }
+    Launched { outputs, ptx: lowered.compiled.ptx, counters }
 }
 
 /// A kernel that is ready to be launched.
@@ -283,7 +314,7 @@ pub fn ew<'m>(at: Builder<'m>, function: Function, operands: &[Value<'m>]) -> Va
 }
 
 pub fn case(family: &'static str, inputs: &[TensorType], tolerance: f64) -> Case {
-    Case { family, inputs: inputs.to_vec(), tolerance }
+    Case { family, inputs: inputs.to_vec(), numeric_class: None, tolerance }
 }
 
 pub const F32: DType = DType::F32;

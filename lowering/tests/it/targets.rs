@@ -82,17 +82,31 @@ fn products_by_the_instructions_of_each_target() {
     }
 }
 
-/// Where a grid of small tiles takes several waves and one of large tiles a single one, tiles are large: 64 products of a warp for each 32 terms.
+/// Where a grid of small tiles takes several waves and one of large tiles a single one, tiles are large: 64 products of a warp for each 32 terms; where one of
+/// 128 x 128 does too, eight warps share a tile; where there are few tiles, they are small.
 #[test]
 fn large_products_take_large_tiles() {
     let product =
         Contract { lhs: "mk".into(), rhs: "kn".into(), result: "mn".into(), accumulate: DType::F32, dtype: DType::F16 };
-    for (m, n, k, products) in [(1150, 1152, 72, 64), (128, 128, 520, 16)] {
+    for (m, n, k, threads, products) in [(1150, 1152, 72, 128, 64), (1150, 2302, 40, 256, 64), (128, 128, 520, 128, 4)]
+    {
         let types = [t(DType::F16, &[m, k]), t(DType::F16, &[k, n])];
         let inputs = [random(&types[0], 3), random(&types[1], 4)];
         let ptx =
             check_for("sm_86", case("contract", &types, 5e-3), &inputs, &|at, v| vec![op(at, product.clone(), v)]);
         assert_eq!(ptx.matches("mma.sync").count(), products, "{m} x {n}");
+        assert!(ptx.contains(&format!(".reqntid {threads}")), "{m} x {n}\n{ptx}");
+    }
+    // On CUDA cores threads then have 64 elements of the result, else 32, and go through 16 terms at a time.
+    let product =
+        Contract { lhs: "mk".into(), rhs: "kn".into(), result: "mn".into(), accumulate: DType::F32, dtype: DType::F32 };
+    for (m, n, k, threads, products) in [(1150, 1152, 20, 256, 1024), (128, 128, 40, 128, 512)] {
+        let types = [t(DType::F32, &[m, k]), t(DType::F32, &[k, n])];
+        let inputs = [random(&types[0], 3), random(&types[1], 4)];
+        let ptx =
+            check_for("sm_86", case("contract", &types, 1e-5), &inputs, &|at, v| vec![op(at, product.clone(), v)]);
+        assert_eq!(ptx.matches("fma.rn.f32").count(), products, "{m} x {n}");
+        assert!(ptx.contains(&format!(".reqntid {threads}")), "{m} x {n}\n{ptx}");
     }
 }
 

@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use tenon_graph_dialect::{Operator, TensorType};
 use tenon_ir::{Builder, Location, Op, Value};
 use tenon_pass_manager::{PassContext, PassError};
+use tenon_recipe::NumericClass;
 
-use crate::family::short_name;
+use crate::family::{Family, short_name};
 use crate::plan::{Group, Node};
 
 /// Longest list of operators in a kernel's name.
@@ -53,7 +54,13 @@ fn rules(members: &[(Op<'_>, &Operator)]) -> BTreeSet<String> {
 }
 
 /// Puts a group's operators into a kernel.
-pub(crate) fn build(index: usize, group: &Group, nodes: &[Node<'_>], context: &PassContext) -> Result<(), PassError> {
+pub(crate) fn build(
+    index: usize,
+    group: &Group,
+    nodes: &[Node<'_>],
+    class: NumericClass,
+    context: &PassContext,
+) -> Result<(), PassError> {
     let members: Vec<(Op<'_>, &Operator)> = group
         .members
         .iter()
@@ -84,6 +91,9 @@ pub(crate) fn build(index: usize, group: &Group, nodes: &[Node<'_>], context: &P
     let types: Vec<_> = outputs.iter().map(|value| value.ty()).collect();
     let rules = rules(&members);
     let rules: Vec<_> = rules.iter().map(|rule| ir.string(rule)).collect();
+    // Schedules of products have a choice; those of other families compute operators as they are.
+    let is_product = matches!(group.family, Family::Contract | Family::Convolution);
+    let class = if is_product { class } else { NumericClass::Exact };
     let kernel = builder
         .with_location(location)
         .op("graph.kernel")
@@ -92,7 +102,7 @@ pub(crate) fn build(index: usize, group: &Group, nodes: &[Node<'_>], context: &P
         .attribute("sym_name", ir.string(&name))
         .attribute("family", ir.string(group.family.name()))
         .attribute("rules", ir.array(&rules))
-        .attribute("numeric_class", ir.string("exact"))
+        .attribute("numeric_class", ir.string(class.name()))
         .regions(1)
         .build()?;
     let arguments: Vec<_> = operands.iter().map(|value| (value.ty(), location)).collect();

@@ -2,6 +2,7 @@
 
 use tenon_ir::Module;
 use tenon_pass_manager::{Pass, PassContext, PassError, Property, Refusal};
+use tenon_recipe::NumericClass;
 
 use crate::apart::{Kernels, Relation};
 use crate::build::build;
@@ -9,7 +10,10 @@ use crate::patterns::{FORBID, REQUIRE, places};
 use crate::plan::{Group, Plan};
 
 /// Forms kernels.
-pub struct GroupKernels;
+pub struct GroupKernels {
+    /// What the recipe lets schedules do to numbers.
+    pub class: NumericClass,
+}
 
 impl Pass for GroupKernels {
     fn name(&self) -> &'static str {
@@ -42,7 +46,7 @@ impl Pass for GroupKernels {
             }));
         }
         for group in &groups {
-            build(index, group, &nodes, context)?;
+            build(index, group, &nodes, self.class, context)?;
             index += 1;
         }
         for place in &required {

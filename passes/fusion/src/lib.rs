@@ -3,7 +3,7 @@
 //! [`GroupKernels`] puts every operator that computes into a `graph.kernel`: by `family` it says which schedules may implement an operator,
 //! by `plan` which operators share a kernel, and by `build` it makes the kernels. Only exact groupings are made: every operator inside a
 //! kernel rounds as it did outside, and no operator is computed twice. [`FuseAttention`] goes before it, under recipes that let sums be
-//! reassociated.
+//! reassociated. What a recipe lets schedules of products do is the kernel's `numeric_class`.
 //!
 //! [`Kernels`] says of a grouped module which nodes share a kernel, and what stood in the way of others.
 //!

@@ -7,6 +7,7 @@ use tenon_fusion_passes::GroupKernels;
 use tenon_graph_dialect::Operator;
 use tenon_ir::{Module, PrintOptions, Session};
 use tenon_pass_manager::{Options, Property, Runner};
+use tenon_recipe::NumericClass;
 
 /// Operators that compute, by name and source nodes.
 fn computing(module: &Module<'_>) -> Vec<(String, Vec<String>)> {
@@ -29,7 +30,10 @@ fn golden(name: &str) {
     let mut module = session.parse_module(&text, name).unwrap();
     assert!(tenon_pass_manager::check(&module).is_empty(), "{:?}", tenon_pass_manager::check(&module));
     let before = computing(&module);
-    Runner::new(Options::default(), &[]).unwrap().run_pass(&GroupKernels, &mut module).unwrap();
+    Runner::new(Options::default(), &[])
+        .unwrap()
+        .run_pass(&GroupKernels { class: NumericClass::Reassociates }, &mut module)
+        .unwrap();
     let text = module.print(PrintOptions::default());
     insta::with_settings!({snapshot_path => folder, prepend_module_to_snapshot => false, omit_expression => true}, {
         insta::assert_snapshot!(name, text);

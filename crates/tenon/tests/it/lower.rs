@@ -175,7 +175,7 @@ module {
     let of = |rows: u64, columns: u64| {
         list.iter().find(|candidate| candidate["tile"] == serde_json::json!([rows, columns, 32])).unwrap()
     };
-    assert_eq!(list.len(), 4);
+    assert_eq!(list.len(), 8);
     let (small, large) = (of(64, 64), of(128, 128));
     assert_eq!(
         (small["blocks"].as_u64(), small["waves"].as_u64(), small["stages"].as_u64()),
@@ -187,6 +187,7 @@ module {
         (Some(16), Some(128 * 128 + (128 + 128) * 2 * 1024 / 64))
     );
     assert_eq!(small["bytes"], 64 * (64 + 64) * 1024 * 2);
+    assert_eq!((of(128, 256)["warps"].as_u64(), large["warps"].as_u64()), (Some(8), Some(4)));
     assert_eq!((small["chosen"].as_bool(), large["chosen"].as_bool()), (Some(true), Some(false)));
     let table = tenon(&["explain", &model, "--schedules"]);
     assert!(table.done().contains("64x64x32") && table.stdout.contains("chosen: the least clocks"), "{}", table.stdout);

@@ -42,3 +42,37 @@ fn a_recipe_decides_which_rules_run() {
     let unknown = recipe("unknown.toml", "[compile.fusion]\ndisable = [\"scale-into-nothing\"]\n");
     tenon(&["explain", &testdata(model), "--recipe", &unknown, "--summary"]).refused("E0407");
 }
+
+/// Each class has its products: none of tensor cores, three for one, one; `tenon verify` holds them to the tolerance.
+#[test]
+fn a_recipe_decides_how_products_of_f32_are_computed() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"
+module {
+  func.func @main(%a: tensor<48x128xf32> {graph.name = "a"}, %b: tensor<128x40xf32> {graph.name = "b"}) -> (tensor<48x40xf32> {graph.name = "c"}) {
+    %0 = graph.contract "mk,kn->mn"(%a, %b) accumulate f32 : (tensor<48x128xf32>, tensor<128x40xf32>) -> tensor<48x40xf32> loc("product")
+    return %0 : tensor<48x40xf32>
+  }
+}
+"#;
+    let model = write(&folder, "product.mlir", text);
+    let recipe = |class: &str, tolerance: &str| {
+        let text = format!("recipe = 1\n[semantic.numerics]\nrewrites = \"{class}\"\ntolerance = {{ {tolerance} }}\n");
+        write(&folder, &format!("{class}.toml"), text)
+    };
+    // The sum of |a b| of 128 terms below 4 is below 512: the bounds of docs/recipes.md.
+    let classes = [
+        ("exact", "abs = 4e-3, rel = 0"),
+        ("reassociates", "abs = 4e-3, rel = 0"),
+        ("approximates", "abs = 1.01, rel = 0"),
+    ];
+    let products = classes.map(|(class, tolerance)| {
+        let recipe = recipe(class, tolerance);
+        tenon(&["verify", &model, "--recipe", &recipe, "--numerics"]).done();
+        let outcome = tenon(&["lower", &model, "--recipe", &recipe, "--target", "sm_80", "--stage", "ptx"]);
+        let count = |instruction: &str| outcome.done().matches(instruction).count();
+        (count("mma.sync.aligned.m16n8k8.row.col.f32.tf32"), count("sub.rn.f32"), count("fma.rn.f32"))
+    });
+    let [(none, _, multiplied), (three, parts, 0), (one, 0, 0)] = products else { panic!("{products:?}") };
+    assert!(none == 0 && multiplied > 0 && three > 0 && three % 3 == 0 && parts > 0 && one > 0, "{products:?}");
+}

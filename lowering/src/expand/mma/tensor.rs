@@ -1,6 +1,8 @@
 //! Products by matrix instructions: a warp's part of the tile, one instruction after the other.
 //!
-//! Instructions are rows of the table of `tenon-target`. Here those that `nvvm.mma.sync` stands for are emitted; f32 operands of tf32 instructions are rounded to nearest (ties away from zero) on the way.
+//! Instructions are rows of the table of `tenon-target`. Here those that `nvvm.mma.sync` stands for are emitted. f32 operands of tf32 instructions
+//! are passed as they are: the hardware does not read their low 13 bits, which rounds them towards zero. (PTX leaves the format of tf32 to the
+//! implementation; every architecture so far has it in the upper 19 bits of an f32, and CUTLASS and Triton rely on it.)
 
 use tenon_ir::{Type, Value};
 use tenon_layout::TileLayout;
@@ -118,12 +120,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
     fn pack(&mut self, values: &[Value<'m>], element: DType, tf32: bool) -> Result<Vec<Value<'m>>, ExpandError> {
         let context = self.at.context();
         if tf32 {
-            let rounding = context.parse_attribute("#nvvm.fp_rnd_mode<rna>")?;
-            let round = |value: &Value<'m>| -> Result<Value<'m>, ExpandError> {
-                let op = self.at.op("nvvm.convert.float.to.tf32").operands(&[*value]).attribute("rnd", rounding);
-                Ok(op.results(&[context.i32_type()]).value()?)
-            };
-            return values.iter().map(round).collect();
+            return values.iter().map(|value| self.pure("llvm.bitcast", &[*value], context.i32_type())).collect();
         }
         let packed = (32 / element.bits()).max(1);
         if packed == 1 {

@@ -14,6 +14,7 @@ use super::operand::Part;
 use super::plan::{GemmPlan, MOST_SLOTS, OperandPlan, Unit};
 use super::problem::{Axis, Operand};
 use super::result::ResultTile;
+use super::tf32;
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::control::{for_range, for_range_with};
@@ -169,6 +170,9 @@ fn multiply<'m>(
     let mut right = builder.local_load(&b.shared, slot, &plan.b.fragment)?;
     let instruction = match plan.unit {
         Unit::TensorCore(instruction) => instruction.name.as_str(),
+        Unit::ThreePasses(instruction) => {
+            return tf32::multiply(builder, &instruction.name, &left, &right, accumulator);
+        }
         Unit::CudaCore => {
             let accumulate = plan.problem.accumulate;
             left = cast_tile(builder, &left, plan.problem.a.dtype, accumulate)?;

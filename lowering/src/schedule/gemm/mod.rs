@@ -6,6 +6,8 @@
 //! - blocks of warps that copy their operands themselves: [`operand`] makes the offsets and masks of a tile of A or B from a row part and a
 //!   column part; [`plan`] picks tiles and layouts; [`build`] writes the main loop and hands the accumulator to the epilogue;
 //! - warpgroups that multiply what a producer warp copies by tensor maps: [`tma`].
+//!
+//! [`tf32`] says when products of f32 go to tensor cores, and what that does to numbers.
 
 mod build;
 mod choice;
@@ -14,6 +16,8 @@ mod operand;
 mod plan;
 mod problem;
 mod result;
+mod tf32;
 mod tma;
+mod warps;
 
 pub(super) use choice::GemmSchedule;

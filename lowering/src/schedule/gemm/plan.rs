@@ -9,6 +9,7 @@ use tenon_tensor::DType;
 
 use super::problem::{Axis, Problem};
 use super::result::ResultTile;
+use super::{tf32, warps};
 use crate::LoweringError;
 use crate::fragments::Fragments;
 use crate::schedule::body::{Body, ValueRef};
@@ -16,22 +17,22 @@ use crate::schedule::scalar::{is_narrow_float, is_sub_byte, memory_type};
 use crate::schedule::size::Size;
 use crate::schedule::{Candidate, KernelShape, parts};
 
-pub(super) const WARPS: u32 = 4;
 /// Slots of shared memory of an asynchronous pipeline.
 pub(super) const MOST_SLOTS: u32 = 3;
 /// What a block takes of shared memory besides, at most: what the system keeps, and what alignment loses.
 const RESERVED_BYTES: u64 = 2048;
 
-/// Rows and columns of warps that share a tile where a matrix instruction computes it.
-const TENSOR_WARPS: [u32; 2] = [2, 2];
-/// Bytes of a run along k that one iteration multiplies by matrix instructions.
+/// Bytes of a run along k that one iteration multiplies by matrix instructions; those of three passes multiply, and hold, thrice as much of each.
 const TENSOR_K_BYTES: u32 = 64;
+const THREE_PASS_K_BYTES: u32 = 32;
 
 /// How products are computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Unit {
     /// By a matrix instruction.
     TensorCore(&'static MatrixInstruction),
+    /// By a matrix instruction of tf32, each product of f32 in three passes.
+    ThreePasses(&'static MatrixInstruction),
     /// Fused multiply-adds (integers: multiplies and adds) of each thread.
     CudaCore,
 }
@@ -54,6 +55,8 @@ pub(in crate::schedule) struct GemmPlan {
     pub(super) tile_m: u32,
     pub(super) tile_n: u32,
     pub(super) tile_k: u32,
+    /// Warps of a block.
+    pub(super) warps: u32,
     pub(super) a: OperandPlan,
     pub(super) b: OperandPlan,
     pub(super) accumulator: TileLayout,
@@ -61,7 +64,7 @@ pub(in crate::schedule) struct GemmPlan {
     pub(super) asynchronous: bool,
     /// Shared memory of a multiprocessor, in bytes.
     shared_memory: u64,
-    /// Rows and columns of the tiles that were weighed, and multiply-adds of a multiprocessor in a clock.
+    /// Rows and columns of the tiles that were weighed, and multiply-adds of the graph's that a multiprocessor does in a clock.
     weighed: Vec<[u32; 2]>,
     rate: u32,
 }
@@ -76,6 +79,7 @@ pub(super) fn tensor_type(dtype: DType) -> Option<TensorType> {
     Some(match dtype {
         DType::F16 => TensorType::F16,
         DType::BF16 => TensorType::BF16,
+        DType::F32 => TensorType::Tf32,
         DType::F64 => TensorType::F64,
         DType::I8 | DType::U8 => TensorType::I8,
         _ => return None,
@@ -85,29 +89,42 @@ pub(super) fn tensor_type(dtype: DType) -> Option<TensorType> {
 /// Bytes that the L2 cache gives a multiprocessor in a clock, as the model of time has it.
 pub(super) const L2_BYTES: u64 = 64;
 
-/// Rows and columns that the result's tile may have for a matrix instruction: of 64 or 128, or less where the product is smaller.
+/// Rows and columns that the result's tile may have for a matrix instruction: of 32, 64 or 128 and of up to 256, or less where the product is smaller. Small
+/// ones are for products of few tiles, which leave multiprocessors without work.
 ///
-/// The larger tiles need their accumulators and fragments in registers: they are left to operands that are copied to shared memory without
-/// registers and whose places need no check. Else there is one.
-fn tensor_tiles(problem: &Problem, target: &Target, least: [u32; 2], most: u32) -> Vec<[u32; 2]> {
+/// Those above 64 need their accumulators and fragments in registers: they are left to operands that are copied to shared memory without
+/// registers and whose places need no check.
+fn tensor_tiles(problem: &Problem, target: &Target, least: [u32; 2], most: u32, depth: u32) -> Vec<[u32; 2]> {
     let (m, n) = (problem.extent(Axis::M), problem.extent(Axis::N));
     let of = |rows: u32, columns: u32| [tile(m, least[0], rows), tile(n, least[1], columns)];
     let bytes = problem.a.dtype.size() as u32;
-    let reading = |axis, shape| Reading::new(problem, axis, shape).contiguity * bytes >= 4;
-    let is_plain = !problem.a.dims.iter().chain(&problem.b.dims).any(|dim| dim.checked);
-    let is_copied = target.architecture.features.cp_async
-        && reading(Axis::M, [most, TENSOR_K_BYTES / bytes])
-        && reading(Axis::N, [TENSOR_K_BYTES / bytes, most]);
-    if !is_plain || !is_copied || most < 64 || problem.accumulate.size() > 4 {
+    let reading = |axis, shape| Reading::new(problem, axis, shape, warps::LEAST).contiguity * bytes >= 4;
+    let is_copied =
+        target.architecture.features.cp_async && reading(Axis::M, [most, depth]) && reading(Axis::N, [depth, most]);
+    if most < 64 || problem.accumulate.size() > 4 {
         return vec![of(most, most)];
     }
+    let mut tiles = vec![[32, 32], [32, 64], [64, 32], [64, 64]];
+    if is_plain(problem) && is_copied {
+        tiles.extend([[64, 128], [128, 64], [128, 128], [128, 256]]);
+    }
+    distinct(tiles.into_iter().map(|[rows, columns]| of(rows, columns)))
+}
+
+/// Each tile once, in order.
+fn distinct(shapes: impl IntoIterator<Item = [u32; 2]>) -> Vec<[u32; 2]> {
     let mut tiles = Vec::new();
-    for tile in [of(64, 64), of(64, 128), of(128, 64), of(128, 128)] {
+    for tile in shapes {
         if !tiles.contains(&tile) {
             tiles.push(tile);
         }
     }
     tiles
+}
+
+/// Whether no place of an operand needs a check of its own.
+fn is_plain(problem: &Problem) -> bool {
+    !problem.a.dims.iter().chain(&problem.b.dims).any(|dim| dim.checked)
 }
 
 /// Blocks of a tile, whole waves of them (one block a multiprocessor), and the time in 64ths of a clock for each element that is summed over,
@@ -122,15 +139,33 @@ fn time(problem: &Problem, target: &Target, rate: u32, [rows, columns]: [u32; 2]
     [blocks, waves, waves.saturating_mul(multiply + load)]
 }
 
-/// The matrix instructions of the target that compute a product as it is, the fastest first: of operands in the types that they have,
-/// summed in the type that the graph says. f32 is not rounded to tf32.
-fn instructions(problem: &Problem, target: &Target) -> Vec<(&'static MatrixInstruction, Fragments<'static>)> {
-    if tensor_type(problem.a.dtype).and_then(|operands| target.tensor_rate(operands)).is_none() {
-        return Vec::new();
+/// How tensor cores compute a product.
+struct TensorCores {
+    /// The matrix instructions, the fastest first; none where CUDA cores compute it.
+    instructions: Vec<(&'static MatrixInstruction, Fragments<'static>)>,
+    /// Products that each one of the graph takes.
+    passes: u32,
+    /// Multiply-adds of the graph's that a multiprocessor does in a clock.
+    rate: u32,
+}
+
+impl TensorCores {
+    /// By instructions that take the operands in the types that they have and sum in the type that the graph says; of f32 as tf32 where the class
+    /// of the kernel allows it.
+    fn of(problem: &Problem, body: &Body, target: &Target) -> Self {
+        let none = TensorCores { instructions: Vec::new(), passes: 1, rate: 1 };
+        let Some(rate) = tensor_type(problem.a.dtype).and_then(|operands| target.tensor_rate(operands)) else {
+            return none;
+        };
+        let (a, b, accumulate) = (problem.a.dtype, problem.b.dtype, problem.accumulate);
+        let table = Instructions::table();
+        let (rows, passes) = match tf32::passes(problem, body.numeric_class, target) {
+            Some(passes) => (table.tf32_instructions_for(target), passes),
+            None => (table.matrix_instructions_for(target, a, b, accumulate), 1),
+        };
+        let instructions = rows.into_iter().filter_map(|row| Some((row, Fragments::of(row)?))).collect();
+        TensorCores { instructions, passes, rate: (rate / passes).max(1) }
     }
-    let (a, b, accumulate) = (problem.a.dtype, problem.b.dtype, problem.accumulate);
-    let rows = Instructions::table().matrix_instructions_for(target, a, b, accumulate);
-    rows.into_iter().filter_map(|row| Some((row, Fragments::of(row)?))).collect()
 }
 
 /// Which dimension of an operand's tile lies together in global memory.
@@ -142,8 +177,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// Of A `[m, k]` or B `[k, n]`.
-    fn new(problem: &Problem, outer: Axis, shape: [u32; 2]) -> Self {
+    /// Of A `[m, k]` or B `[k, n]`, by the threads of so many warps.
+    fn new(problem: &Problem, outer: Axis, shape: [u32; 2], warps: u32) -> Self {
         let (operand, outer_dim) = if outer == Axis::M { (&problem.a, 0) } else { (&problem.b, 1) };
         let inner_dim = 1 - outer_dim;
         let widest = (16 / memory_type(operand.dtype).size() as u32).max(1);
@@ -154,7 +189,7 @@ impl Reading {
         let k_first = along_k > along_outer || (along_k == along_outer && k_is_dense);
         let (order, contiguity) =
             if k_first { ([inner_dim, outer_dim], along_k) } else { ([outer_dim, inner_dim], along_outer) };
-        let per_thread = (shape[0] * shape[1] / (WARPS * 32)).max(1);
+        let per_thread = (shape[0] * shape[1] / (warps * 32)).max(1);
         Reading { order, contiguity: contiguity.min(per_thread) }
     }
 
@@ -196,26 +231,38 @@ impl GemmPlan {
         }
         let (m, n) = (problem.extent(Axis::M), problem.extent(Axis::N));
         let wide = problem.accumulate.size() == 8;
-        let candidates = instructions(&problem, target);
-        let rate = tensor_type(problem.a.dtype).and_then(|operands| target.tensor_rate(operands)).unwrap_or(1);
+        let TensorCores { instructions: candidates, passes, mut rate } = TensorCores::of(&problem, body, target);
         let mut weighed = Vec::new();
         let (tile_m, tile_n, tile_k) = match candidates.first() {
             Some((_, fragments)) => {
                 let [rows, columns, depth] = fragments.tile();
                 let most = if wide { 32 } else { 64 };
-                let [across, along] = TENSOR_WARPS;
-                let tile_k = (TENSOR_K_BYTES / problem.a.dtype.size() as u32).max(depth);
-                weighed = tensor_tiles(&problem, target, [rows * across, columns * along], most);
+                let [across, along] = warps::of_instruction([0, 0]);
+                let bytes = if passes == 1 { TENSOR_K_BYTES } else { THREE_PASS_K_BYTES };
+                let tile_k = (bytes / problem.a.dtype.size() as u32).max(depth);
+                weighed = tensor_tiles(&problem, target, [rows * across, columns * along], most, tile_k);
                 // Of equals the smallest.
                 let least = weighed.iter().copied().min_by_key(|tile| time(&problem, target, rate, *tile)[2]);
                 let [tile_m, tile_n] = least.unwrap_or([rows * across, columns * along]);
                 (tile_m, tile_n, tile_k)
             }
             None if wide => (tile(m, 16, 32), tile(n, 16, 32), 8),
+            None if problem.a.dtype == DType::F32 && is_plain(&problem) => {
+                rate = target.architecture.rates.fma_f32.max(1);
+                weighed = distinct([64, 128].map(|most| [tile(m, 16, most), tile(n, 16, most)]));
+                let least = weighed.iter().copied().min_by_key(|tile| time(&problem, target, rate, *tile)[2]);
+                let [tile_m, tile_n] = least.unwrap_or([16, 16]);
+                (tile_m, tile_n, 16)
+            }
             None => (tile(m, 16, 64), tile(n, 16, 64), 16),
         };
-        let a_reading = Reading::new(&problem, Axis::M, [tile_m, tile_k]);
-        let b_reading = Reading::new(&problem, Axis::N, [tile_k, tile_n]);
+        let grid = match candidates.first() {
+            Some(_) => warps::of_instruction([tile_m, tile_n]),
+            None => warps::of_cuda_cores([tile_m, tile_n]),
+        };
+        let warps = grid[0] * grid[1];
+        let a_reading = Reading::new(&problem, Axis::M, [tile_m, tile_k], warps);
+        let b_reading = Reading::new(&problem, Axis::N, [tile_k, tile_n], warps);
         // sm_70 has an instruction for each order of the operands; the others take rows of A and columns of B.
         let orders = (a_reading.matrix_order(), b_reading.matrix_order());
         let chosen = candidates
@@ -223,21 +270,21 @@ impl GemmPlan {
             .find(|(row, _)| row.fragments != FragmentScheme::Volta || (row.a_order, row.b_order) == orders);
         let (unit, accumulator, fragment_a, fragment_b) = match chosen {
             Some((row, fragments)) => (
-                Unit::TensorCore(row),
-                fragments.accumulator([tile_m, tile_n], TENSOR_WARPS)?,
-                fragments.operand_a([tile_m, tile_k], TENSOR_WARPS)?,
-                fragments.operand_b([tile_k, tile_n], TENSOR_WARPS)?,
+                if passes == 1 { Unit::TensorCore(row) } else { Unit::ThreePasses(row) },
+                fragments.accumulator([tile_m, tile_n], grid)?,
+                fragments.operand_a([tile_m, tile_k], grid)?,
+                fragments.operand_b([tile_k, tile_n], grid)?,
             ),
             None => {
                 let per_thread = [(tile_m / 16).clamp(1, 4), (tile_n / 8).clamp(1, 4)];
-                let layout = TileLayout::blocked(&[tile_m, tile_n], &per_thread, &[4, 8], &[WARPS, 1], &[1, 0])?;
+                let layout = TileLayout::blocked(&[tile_m, tile_n], &per_thread, &[4, 8], &grid, &[1, 0])?;
                 let (a, b) = (layout.dot_operand_a(tile_k)?, layout.dot_operand_b(tile_k)?);
                 (Unit::CudaCore, layout, a, b)
             }
         };
         let ldmatrix = target.architecture.features.ldmatrix;
-        let a = OperandPlan::new(&a_reading, 1, problem.a.dtype, fragment_a, unit, ldmatrix)?;
-        let b = OperandPlan::new(&b_reading, 0, problem.b.dtype, fragment_b, unit, ldmatrix)?;
+        let a = OperandPlan::new(&a_reading, 1, problem.a.dtype, fragment_a, unit, warps, ldmatrix)?;
+        let b = OperandPlan::new(&b_reading, 0, problem.b.dtype, fragment_b, unit, warps, ldmatrix)?;
         let asynchronous = target.architecture.features.cp_async;
         let shared_memory = u64::from(target.architecture.limits.shared_memory_per_sm);
         Ok(Some(GemmPlan {
@@ -246,6 +293,7 @@ impl GemmPlan {
             tile_m,
             tile_n,
             tile_k,
+            warps,
             a,
             b,
             accumulator,
@@ -256,7 +304,7 @@ impl GemmPlan {
         }))
     }
 
-    /// The tiles that were weighed; none on CUDA cores.
+    /// The tiles that were weighed; none where there is one.
     pub(in crate::schedule) fn candidates(&self, target: &Target) -> Vec<Candidate> {
         let (problem, stages) = (&self.problem, self.slots());
         let depth = problem.extent(Axis::K).capacity();
@@ -264,14 +312,19 @@ impl GemmPlan {
         let of = |[rows, columns]: [u32; 2]| {
             let [blocks, waves, time] = time(problem, target, self.rate, [rows, columns]);
             let lines = u64::from(rows + columns);
+            let warps = match self.unit {
+                Unit::CudaCore => warps::of_cuda_cores([rows, columns]),
+                Unit::TensorCore(_) | Unit::ThreePasses(_) => warps::of_instruction([rows, columns]),
+            };
+            let warps = warps[0] * warps[1];
             let shared_bytes = lines * u64::from(self.tile_k) * element * u64::from(stages);
             Candidate {
                 schedule: "mma.sync",
                 tile: [rows, columns, self.tile_k],
-                warps: WARPS,
+                warps,
                 blocks,
                 waves,
-                occupancy: Candidate::occupancy_of(target, WARPS, shared_bytes),
+                occupancy: Candidate::occupancy_of(target, warps, shared_bytes),
                 stages,
                 bytes: blocks.saturating_mul(lines).saturating_mul(depth).saturating_mul(element),
                 clocks: time.saturating_mul(depth) / (L2_BYTES * u64::from(self.rate.max(1))),
@@ -288,7 +341,7 @@ impl GemmPlan {
         let batches = parts(self.problem.extent(Axis::Batch), 1, body)?;
         let blocks = tiles_m.mul(&tiles_n).and_then(|tiles| tiles.mul(&batches));
         let blocks = blocks.ok_or_else(|| body.error("the number of blocks is too complex an expression"))?;
-        Ok(KernelShape::line(WARPS, blocks))
+        Ok(KernelShape::line(self.warps, blocks))
     }
 
     /// The tile of the result, as the epilogue takes it.
@@ -329,20 +382,21 @@ impl OperandPlan {
         dtype: DType,
         fragment: TileLayout,
         unit: Unit,
+        warps: u32,
         ldmatrix: bool,
     ) -> Result<Self, LoweringError> {
         let bytes = memory_type(dtype).size() as u32;
         let shape = fragment.shape().to_vec();
-        let global = TileLayout::contiguous(&shape, &reading.order, reading.contiguity, WARPS)?;
+        let global = TileLayout::contiguous(&shape, &reading.order, reading.contiguity, warps)?;
         let shared_order = match unit {
             // Matrix instructions take 32-bit registers of elements along k; `ldmatrix` transposes those of 16 bits alone.
-            Unit::TensorCore(_) if bytes == 1 => [k_dim, 1 - k_dim],
-            Unit::TensorCore(_) => reading.order,
+            Unit::TensorCore(_) | Unit::ThreePasses(_) if bytes == 1 => [k_dim, 1 - k_dim],
+            Unit::TensorCore(_) | Unit::ThreePasses(_) => reading.order,
             // CUDA cores read rows of A and columns of B side by side, so those lie together.
             Unit::CudaCore => [1 - k_dim, k_dim],
         };
         let read = match unit {
-            Unit::TensorCore(_) if ldmatrix => SharedAccess::matrix(&fragment),
+            Unit::TensorCore(_) | Unit::ThreePasses(_) if ldmatrix => SharedAccess::matrix(&fragment),
             _ => SharedAccess::vector(&fragment),
         };
         let shared =

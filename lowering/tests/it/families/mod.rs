@@ -15,6 +15,7 @@ mod reduce;
 mod resize;
 mod scan;
 mod scatter;
+mod tf32;
 mod tma_products;
 mod top_k;
 mod window;

@@ -109,6 +109,10 @@ pub(super) fn run(
                 continue;
             };
             output.progress(&format!("{}, {}", benchmark.name, target.name()));
+            let mut request = request.clone();
+            if let Some(class) = benchmark.rewrites {
+                request.recipe.numerics.rewrites = class;
+            }
             let mut driver = Driver::new(&session, &request)?;
             for program in driver.programs(&source)? {
                 let code = assemble(&program, ptxas, nvdisasm)?;
