@@ -10,10 +10,14 @@ use tenon_target::{Emission, FragmentScheme, MatrixInstruction, Order};
 pub(crate) struct Fragments<'i>(&'i MatrixInstruction);
 
 impl<'i> Fragments<'i> {
-    /// Of an instruction that a warp executes by `nvvm.mma.sync`; none of others.
+    /// Of an instruction that a warp executes by `nvvm.mma.sync`, or of one of 8-bit floats, which have intrinsics; none of others.
     pub(crate) fn of(instruction: &'i MatrixInstruction) -> Option<Self> {
         let by_warp = instruction.fragments != FragmentScheme::Wgmma;
-        let emitted = matches!(&instruction.emission, Emission::Nvvm(operation) if operation == "nvvm.mma.sync");
+        let emitted = match &instruction.emission {
+            Emission::Nvvm(operation) => operation == "nvvm.mma.sync",
+            Emission::Intrinsic(_) => instruction.a.is_float() && instruction.a.bits() == 8,
+            Emission::Inline(_) => false,
+        };
         (by_warp && emitted).then_some(Fragments(instruction))
     }
 

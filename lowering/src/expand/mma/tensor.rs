@@ -1,12 +1,13 @@
 //! Products by matrix instructions: a warp's part of the tile, one instruction after the other.
 //!
-//! Instructions are rows of the table of `tenon-target`. Here those that `nvvm.mma.sync` stands for are emitted. f32 operands of tf32 instructions
+//! Instructions are rows of the table of `tenon-target`. Here those that `nvvm.mma.sync` stands for are emitted, and those of 8-bit floats,
+//! which it rejects, by their intrinsics. f32 operands of tf32 instructions
 //! are passed as they are: the hardware does not read their low 13 bits, which rounds them towards zero. (PTX leaves the format of tf32 to the
 //! implementation; every architecture so far has it in the upper 19 bits of an f32, and CUTLASS and Triton rely on it.)
 
 use tenon_ir::{Type, Value};
 use tenon_layout::TileLayout;
-use tenon_target::{Instructions, MatrixInstruction, Order};
+use tenon_target::{Emission, Instructions, MatrixInstruction, Order};
 use tenon_tensor::DType;
 
 use super::super::values::TileValues;
@@ -17,7 +18,13 @@ use crate::fragments::Fragments;
 /// Signless elements: the instruction, not the tile, says whether integers have a sign.
 fn alike(tile: DType, instruction: DType) -> bool {
     tile == instruction
+        || tile == DType::I8 && is_float8(instruction)
         || tile.is_integer() && instruction.is_integer() && tile.bits() == instruction.bits() && tile != DType::Bool
+}
+
+/// Floats whose bits lie in tiles of `i8`.
+fn is_float8(element: DType) -> bool {
+    matches!(element, DType::F8E4M3FN | DType::F8E5M2)
 }
 
 /// The name of a multiplicand's type in PTX.
@@ -29,6 +36,8 @@ fn ptx_type(element: DType, tf32: bool) -> Option<&'static str> {
         DType::F64 => "f64",
         DType::I8 => "s8",
         DType::U8 => "u8",
+        DType::F8E4M3FN => "e4m3",
+        DType::F8E5M2 => "e5m2",
         _ => return None,
     })
 }
@@ -116,7 +125,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         Ok(())
     }
 
-    /// Elements as the operands of `nvvm.mma.sync`: pairs of f16, 32-bit words of bf16, tf32 and bytes, f64 and f32 as they are.
+    /// Elements as the operands of an instruction: pairs of f16, 32-bit words of bf16, tf32 and bytes, f64 and f32 as they are.
     fn pack(&mut self, values: &[Value<'m>], element: DType, tf32: bool) -> Result<Vec<Value<'m>>, ExpandError> {
         let context = self.at.context();
         if tf32 {
@@ -126,6 +135,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         if packed == 1 {
             return Ok(values.to_vec());
         }
+        let element = if is_float8(element) { DType::I8 } else { element };
         let vector = context.vector_type(packed, self.register_type(element))?;
         let mut words = Vec::new();
         for chunk in values.chunks(packed as usize) {
@@ -154,6 +164,20 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
         let field: Type<'m> =
             sums.first().map(|value| value.ty()).ok_or_else(|| self.malformed("an empty fragment"))?;
         let fields = vec![field.to_string(); sums.len()].join(", ");
+        let fields = context.parse_type(&format!("!llvm.struct<({fields})>"))?;
+        if let Emission::Intrinsic(name) = &row.emission {
+            let operands = [left, right, sums.clone()].concat();
+            let result = self
+                .at
+                .op("llvm.call_intrinsic")
+                .operands(&operands)
+                .segments(&[operands.len() as i32, 0])
+                .attribute("intrin", context.string(name))
+                .attribute("op_bundle_sizes", context.i32_array(&[]))
+                .results(&[fields])
+                .value()?;
+            return self.unpack_sums(row, result, sums.len(), field);
+        }
         let MatrixInstruction { m, n, k, .. } = row;
         let types = [row.a, row.b].map(|element| ptx_type(element, row.tf32).unwrap_or_default());
         let order = |order: Order| {
@@ -176,13 +200,24 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             .attribute("multiplicandAPtxType", multiplicand(types[0])?)
             .attribute("multiplicandBPtxType", multiplicand(types[1])?)
             .optional_attribute("intOverflowBehavior", wraps)
-            .results(&[context.parse_type(&format!("!llvm.struct<({fields})>"))?])
+            .results(&[fields])
             .value()?;
+        self.unpack_sums(row, result, sums.len(), field)
+    }
+
+    /// Elements of the accumulator from what an instruction gives: pairs of f16, others as they are.
+    fn unpack_sums(
+        &mut self,
+        row: &MatrixInstruction,
+        result: Value<'m>,
+        count: usize,
+        field: Type<'m>,
+    ) -> Result<Vec<Value<'m>>, ExpandError> {
         let mut values = Vec::new();
-        for index in 0..sums.len() {
+        for index in 0..count {
             let value = self.extract(result, index, field)?;
             if row.c == DType::F16 {
-                let half = context.f16_type();
+                let half = self.at.context().f16_type();
                 let halves =
                     self.at.op("vector.to_elements").operands(&[value]).results(&[half, half]).build()?.results();
                 values.extend(halves);

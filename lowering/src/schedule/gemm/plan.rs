@@ -13,6 +13,7 @@ use super::{tf32, warps};
 use crate::LoweringError;
 use crate::fragments::Fragments;
 use crate::schedule::body::{Body, ValueRef};
+use crate::schedule::numeric_class::NumericClass;
 use crate::schedule::scalar::{is_narrow_float, is_sub_byte, memory_type};
 use crate::schedule::size::Size;
 use crate::schedule::{Candidate, KernelShape, parts};
@@ -82,6 +83,7 @@ pub(super) fn tensor_type(dtype: DType) -> Option<TensorType> {
         DType::F32 => TensorType::Tf32,
         DType::F64 => TensorType::F64,
         DType::I8 | DType::U8 => TensorType::I8,
+        DType::F8E4M3FN | DType::F8E5M2 => TensorType::F8,
         _ => return None,
     })
 }
@@ -204,6 +206,19 @@ fn is_packed(dtype: DType) -> bool {
     is_narrow_float(dtype) || is_sub_byte(dtype)
 }
 
+/// Why operands whose bits are no numbers cannot be multiplied; none where they can, or where there are none.
+fn packed_refusal(problem: &Problem, class: NumericClass, has_instruction: bool) -> Option<String> {
+    let dtype = [problem.a.dtype, problem.b.dtype].into_iter().find(|dtype| is_packed(*dtype))?;
+    match class {
+        _ if !has_instruction => Some(format!("operands of {dtype}; cast them to f16 or i8")),
+        NumericClass::Approximates => None,
+        _ => Some(format!(
+            "operands of {dtype}: tensor cores may sum their products with fewer digits than f32, which is of the class \"approximates\" \
+             (`semantic.numerics.rewrites`); allow it, or cast the operands to f16"
+        )),
+    }
+}
+
 impl GemmPlan {
     /// A plan, or none where computing element by element is better: groups of few channels.
     pub(in crate::schedule) fn new(body: &Body, target: &Target) -> Result<Option<Self>, LoweringError> {
@@ -217,12 +232,6 @@ impl GemmPlan {
         {
             return Ok(None);
         }
-        if let Some(dtype) = [problem.a.dtype, problem.b.dtype].into_iter().find(|dtype| is_packed(*dtype)) {
-            return Err(LoweringError::unsupported(
-                body.nodes[problem.anchor].operator.name(),
-                format!("operands of {dtype}; cast them to f16 or i8"),
-            ));
-        }
         if !matches!((problem.a.value, problem.b.value), (ValueRef::Input(_), ValueRef::Input(_))) {
             return Err(LoweringError::unsupported(
                 body.nodes[problem.anchor].operator.name(),
@@ -232,6 +241,9 @@ impl GemmPlan {
         let (m, n) = (problem.extent(Axis::M), problem.extent(Axis::N));
         let wide = problem.accumulate.size() == 8;
         let TensorCores { instructions: candidates, passes, mut rate } = TensorCores::of(&problem, body, target);
+        if let Some(reason) = packed_refusal(&problem, body.numeric_class, !candidates.is_empty()) {
+            return Err(LoweringError::unsupported(body.nodes[problem.anchor].operator.name(), reason));
+        }
         let mut weighed = Vec::new();
         let (tile_m, tile_n, tile_k) = match candidates.first() {
             Some((_, fragments)) => {

@@ -4,6 +4,7 @@ mod attention;
 mod casts;
 mod convolution;
 mod elementary;
+mod float8;
 mod gather;
 mod moved_results;
 mod movement;
