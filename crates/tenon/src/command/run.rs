@@ -113,15 +113,24 @@ pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     report.print(&result, arguments, output)
 }
 
-/// The failure of a run; of a loop that the recipe bounds, the help names the clause. `counts` are the bounds of the bucket.
+/// The failure of a run; where it goes beyond a bound of the recipe, of a loop or of what the model counts, the help names the clause. `counts` are the bounds
+/// of the bucket.
 pub(super) fn at_bound(error: RuntimeError, counts: &[(String, u64)]) -> Failure {
-    let limit = if let RuntimeError::Rounds { limit, .. } = &error { Some(*limit) } else { None };
+    let is_reached = |(name, most): &&(String, u64)| match &error {
+        RuntimeError::Rounds { limit, .. } => limit == most,
+        RuntimeError::Size { expression, .. } => name.strip_suffix("_most") == Some(expression),
+        _ => false,
+    };
+    let help = counts.iter().find(is_reached).map(|(name, most)| {
+        let inputs = match &error {
+            RuntimeError::Rounds { .. } => "give inputs for which the loop ends sooner",
+            _ => "give inputs for which the model counts less",
+        };
+        format!("{inputs}, or allow more than {most} in `semantic.dims.{name}` of the recipe")
+    });
     let mut failure = Failure::from(error);
-    if let Some((name, most)) = counts.iter().find(|(_, most)| Some(*most) == limit) {
-        let help = format!(
-            "give inputs for which the loop ends sooner, or allow more than {most} in `semantic.dims.{name}` of the recipe"
-        );
-        failure.0.iter_mut().for_each(|diagnostic| diagnostic.help = Some(help.clone()));
+    if help.is_some() {
+        failure.0.iter_mut().for_each(|diagnostic| diagnostic.help = help.clone());
     }
     failure
 }

@@ -258,6 +258,59 @@ fn the_recipe_bounds_a_loop() {
     );
 }
 
+/// A count that nothing in the model bounds, beside a padded dimension: the inputs choose the bucket of the one, and of the other the largest bound is taken.
+#[test]
+fn the_recipe_bounds_a_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let x = r#"tensor<?xf32, {dims = ["n"]}>"#;
+    let (all, some) = (r#"tensor<?xi64, {dims = ["range_0_most"]}>"#, r#"tensor<?xi64, {dims = ["range_0"]}>"#);
+    let text = format!(
+        r#"
+module attributes {{graph.model = "count"}} {{
+  func.func @main(%x: {x} {{graph.name = "x"}}, %c: tensor<i64> {{graph.name = "c"}}) -> ({x} {{graph.name = "y"}}, {some} {{graph.name = "z"}}) {{
+    %0 = graph.iota {{axis = 0 : i64, shape = ["range_0_most"]}} : {all}
+    %1 = graph.set_dimension_size "range_0" = %c of %0 : ({all}, tensor<i64>) -> {some} loc("Range_0")
+    %2 = graph.elementwise add(%x, %x) : ({x}, {x}) -> {x} loc("Add_0")
+    return %2, %1 : {x}, {some}
+  }}
+}}
+"#
+    );
+    let model = write(&folder, "count.mlir", text);
+    let x = format!("x={}", write_npy(&folder, "x.npy", &floats(&[3], &[0.5, -1.0, 2.0])));
+    let c = |count: i64| {
+        let count = Tensor::new(tenon_tensor::DType::I64, vec![], count.to_le_bytes().to_vec()).unwrap();
+        format!("c={}", write_npy(&folder, "c.npy", &count))
+    };
+    let out = file(&folder, "out");
+    for bounds in ["[5]", "[3, 5]"] {
+        let dims = format!(
+            "[semantic.dims]\nn = {{ allowed = [2, 4], between = 'pad' }}\nrange_0_most = {{ allowed = {bounds} }}\n"
+        );
+        let recipe = recipe(&folder, &dims);
+        let bundles = tempfile::tempdir().unwrap();
+        tenon(&["build", &model, "--recipe", &recipe, "-o", bundles.path().to_str().unwrap()]).done();
+        let bundle = bundles.path().join(&names_in(bundles.path())[0]).to_str().unwrap().to_owned();
+        for base in [&["run", &model, "--recipe", &recipe][..], &["run", &bundle]] {
+            let run = |count: i64| tenon(&[base, &["--input", &x, "--input", &c(count), "-o", &out]].concat());
+            let ran = run(4);
+            assert!(ran.done().contains("bucket n=4,range_0_most=5"), "{}", ran.stdout);
+            let read = |name: &str| tenon_tensor::read_npy(file(&folder, &format!("out/{name}.npy"))).unwrap();
+            assert_eq!(read("y").to_f32_vec().unwrap(), [1.0, -2.0, 4.0]);
+            assert_eq!(read("z").to_i64_vec().unwrap(), [0, 1, 2, 3]);
+            let said = run(6);
+            assert!(
+                said.refused("E0719").contains("allow more than 5 in `semantic.dims.range_0_most`"),
+                "{}",
+                said.stderr
+            );
+        }
+    }
+    // A recipe to begin with covers the count too.
+    let started = write(&folder, "started.toml", tenon(&["recipe", "init", &model]).done());
+    tenon(&["recipe", "check", &started, &model]).done();
+}
+
 /// A decoder of tables, whose loop writes columns at a counted place and ends by what it has decoded, decided on the device alone.
 #[test]
 fn a_decoder_loops_without_the_host() {
