@@ -22,7 +22,7 @@ const SIZES: [&str; 2] = [
     "# elements that are there; `align: 8, max: 512` may replace `allowed`.",
 ];
 const NO_SIZES: &str = "# The model has no free dimension: one graph is compiled.";
-const FOUND: &str = "# The model is refused with smaller ones.";
+const FOUND: &str = "# With smaller ones the model is refused, or an output has no elements.";
 const COMBINE: &str = "# product: every combination of sizes; zip: the i-th size of each dimension together";
 const MAX_GRAPHS: &str = "# a larger shape space is refused";
 const REWRITES: &str = "# exact | reassociates | approximates";
@@ -55,8 +55,8 @@ struct Input {
 
 /// A commented recipe that fits a model, as `recipe check` sees it: every free dimension has a clause, every input is written out.
 ///
-/// Sizes begin with the least that the model says, or 1. Where these do not fit together, larger ones are tried; of what fits, each is made as small as it
-/// can be beside the others.
+/// Sizes begin with the least that the model says, or 1. Where these do not fit together, or leave an output without elements, larger ones are tried; of
+/// what fits, each is made as small as it can be beside the others.
 ///
 /// # Errors
 /// The model is refused with all of them; the refusal is that of the first.
@@ -71,11 +71,12 @@ pub(super) fn recipe_for(session: &Session, path: &Path, format: Format, output:
         is_found: false,
         inputs: std::mem::take(&mut model.inputs),
     };
-    if let Err(refused) = model.check(&contents) {
+    let first = model.check(&contents);
+    if !matches!(first, Ok(true)) {
         output.progress("looking for sizes that fit");
-        let is_refused = contents.free.is_empty() || !find_sizes(&mut contents, &model);
+        let is_found = !contents.free.is_empty() && find_sizes(&mut contents, &model);
         output.end_progress();
-        if is_refused {
+        if let (false, Err(refused)) = (is_found, first) {
             return Err(with_clause(refused, &contents));
         }
     }
@@ -103,7 +104,7 @@ fn find_sizes(contents: &mut Contents, model: &ModelSizes<'_>) -> bool {
     };
     let fits = |contents: &mut Contents, sizes: &[i64]| {
         set(contents, sizes);
-        model.check(contents).is_ok()
+        matches!(model.check(contents), Ok(true))
     };
     let Some(mut sizes) = candidates.into_iter().find(|sizes| fits(contents, sizes)) else {
         set(contents, &least);
@@ -199,22 +200,27 @@ impl<'s> ModelSizes<'s> {
         (!free.is_empty()).then_some(ModelSizes { session, path, source: None, free, inputs })
     }
 
-    /// What `recipe check` says of a recipe.
-    fn check(&self, contents: &Contents) -> Result<(), Failure> {
+    /// What `recipe check` says of a recipe; where it fits, whether every output has elements.
+    fn check(&self, contents: &Contents) -> Result<bool, Failure> {
         let mut text = String::new();
         let written = contents.toml(&mut text);
         debug_assert!(written.is_ok());
         let recipe = Recipe::parse(&text).map_err(|errors| Failure::of_recipe(self.path, errors, &text))?;
         let request = Request::of(recipe.clone());
         let mut driver = Driver::new(self.session, &request)?;
-        match &self.source {
-            Some(source) => driver.check(source, CHECKED)?,
+        let modules = match &self.source {
+            Some(source) => driver.modules(source, CHECKED)?,
             None => {
                 let options = ImportOptions::default();
-                driver.check(&Source::model_for(self.session, self.path, &options, None, &recipe)?, CHECKED)?
+                driver.modules(&Source::model_for(self.session, self.path, &options, None, &recipe)?, CHECKED)?
             }
         };
-        Ok(())
+        let mut has_elements = true;
+        for (_, module) in &modules {
+            let shapes = Entry::of(module)?.outputs.into_iter().filter_map(|port| port.ty.known_shape());
+            has_elements &= shapes.into_iter().all(|shape| !shape.contains(&0));
+        }
+        Ok(has_elements)
     }
 }
 
