@@ -12,6 +12,7 @@
 //! to fit; that it does is a [`Requirement`], which follows from the same data and which a run is held against.
 
 mod check;
+mod concatenation;
 mod error;
 mod operator;
 pub mod operators;
@@ -19,6 +20,7 @@ mod requirement;
 mod tensor_type;
 
 pub use check::check;
+pub use concatenation::{ConcatenatedPart, Destination, destination, is_written_in_parts};
 pub use error::{ErrorKind, SemanticError};
 pub use operator::{Operator, OperatorKind};
 pub use requirement::Requirement;

@@ -181,10 +181,13 @@ impl<'m> Emitter<'_, 'm> {
             return Ok(*value);
         }
         let base = match self.outline.values[id].origin {
-            Origin::View(base) => self.values.get(&base).copied(),
+            Origin::View(base) | Origin::Part(base) => self.values.get(&base).copied(),
             _ => None,
         };
         let base = base.ok_or_else(|| ProgramError::structure("a value is used before it is computed"))?;
+        if matches!(self.outline.values[id].origin, Origin::Part(_)) {
+            return Ok(base);
+        }
         let value = self.at_value(id).op("hw.view").operands(&[base]).results(&[self.ty(id)?]).value()?;
         self.values.insert(id, value);
         Ok(value)

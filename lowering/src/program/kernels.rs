@@ -1,8 +1,9 @@
 //! Kernels by content: each is lowered, and kept, once.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
 
-use tenon_graph_dialect::DimExpr;
+use tenon_graph_dialect::{DimExpr, destination};
 use tenon_ir::{Builder, Location, Op};
 
 use tenon_target::Target;
@@ -48,7 +49,11 @@ impl KernelCache {
     /// The kernel of the module that does what a `graph.kernel` says; lowers it if none does yet.
     pub fn get(&mut self, kernel: Op<'_>, at: Builder<'_>, target: &Target) -> Result<Kernel, LoweringError> {
         self.launches += 1;
-        let key = content_key(kernel, &["sym_name", "rules", "cost"]);
+        let mut key = content_key(kernel, &["sym_name", "rules", "cost"]);
+        for result in kernel.results() {
+            let parts = destination(result).map(|destination| destination.parts);
+            let _ = write!(key, ";{parts:?}");
+        }
         if let Some(kernel) = self.by_graph.get(&key) {
             return Ok(kernel.clone());
         }

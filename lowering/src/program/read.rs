@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use tenon_flow_dialect::Flow;
-use tenon_graph_dialect::operators::{Constant, SetDimensionSize};
-use tenon_graph_dialect::{OperatorKind, TensorType};
+use tenon_graph_dialect::operators::{Concat, Constant, SetDimensionSize};
+use tenon_graph_dialect::{Destination, OperatorKind, TensorType, destination, is_written_in_parts};
 use tenon_ir::{Location, Module, Op, Value};
 use tenon_tensor::{DType, Tensor};
 
@@ -24,6 +24,8 @@ pub(super) enum Origin {
     Step(usize),
     /// The same bytes as another value, which is no view itself.
     View(ValueId),
+    /// Some of the bytes of a concatenation, which is no view itself: a kernel writes them where they lie.
+    Part(ValueId),
 }
 
 /// A value of the program.
@@ -157,7 +159,7 @@ impl<'m> Outline<'m> {
     /// The value that owns a value's bytes.
     pub fn root(&self, value: ValueId) -> ValueId {
         match self.values[value].origin {
-            Origin::View(base) => base,
+            Origin::View(base) | Origin::Part(base) => base,
             _ => value,
         }
     }
@@ -269,6 +271,9 @@ impl<'m> Reader<'m> {
         if op.is(SetDimensionSize::NAME) {
             return self.set_dimension_size(op, result);
         }
+        if op.is(Concat::NAME) {
+            return self.concatenation(op, result);
+        }
         Err(wrong(op, format!("`{}` cannot stand in `@main`: every operator that computes is in a kernel", op.name())))
     }
 
@@ -330,15 +335,51 @@ impl<'m> Reader<'m> {
         }
     }
 
+    /// A concatenation whose parts kernels have written where they lie.
+    fn concatenation(&mut self, op: Op<'m>, result: Value<'m>) -> Result<(), ProgramError> {
+        let whole = destination(result).map_or(result, |destination| destination.whole);
+        let in_parts = is_written_in_parts(op);
+        let Some(id) = self.by_key.get(&whole.key()).copied().filter(|_| in_parts) else {
+            return Err(wrong(
+                op,
+                "a concatenation outside of kernels must be of results of kernels that nothing else reads",
+            ));
+        };
+        if whole != result {
+            self.value(result, Origin::Part(id), op.location())?;
+        }
+        Ok(())
+    }
+
+    /// The concatenation that a kernel's result is a part of, in memory that the first of these kernels begins.
+    fn whole(&mut self, result: Value<'m>) -> Result<Option<ValueId>, ProgramError> {
+        let Some(Destination { whole, .. }) = destination(result) else { return Ok(None) };
+        if let Some(id) = self.by_key.get(&whole.key()) {
+            return Ok(Some(*id));
+        }
+        let location = whole.defining_op().map_or(self.outline.location, |(op, _)| op.location());
+        Ok(Some(self.written(whole, location)?))
+    }
+
+    /// A value with memory of its own that the next step writes.
+    fn written(&mut self, value: Value<'m>, location: Location<'m>) -> Result<ValueId, ProgramError> {
+        let index = self.computed(0, None);
+        let id = self.value(value, Origin::Step(index), location)?;
+        self.outline.computed[index].value = id;
+        self.outline.computed[index].bytes = bytes_of(&self.outline.values[id].ty).unwrap_or(0);
+        Ok(id)
+    }
+
     fn kernel(&mut self, op: Op<'m>) -> Result<(), ProgramError> {
         let operands = op.operands().into_iter().map(|value| self.operand(op, value)).collect::<Result<Vec<_>, _>>()?;
         let mut results = Vec::new();
         for value in op.results() {
-            let index = self.computed(0, None);
-            let id = self.value(value, Origin::Step(index), op.location())?;
-            self.outline.computed[index].value = id;
-            self.outline.computed[index].bytes = bytes_of(&self.outline.values[id].ty).unwrap_or(0);
-            results.push(id);
+            if let Some(whole) = self.whole(value)? {
+                results.push(self.value(value, Origin::Part(whole), op.location())?);
+                self.used(whole);
+                continue;
+            }
+            results.push(self.written(value, op.location())?);
         }
         if results.iter().all(|id| bytes_of(&self.outline.values[*id].ty) == Some(0)) {
             return Ok(());

@@ -467,3 +467,62 @@ fn branches_compute_their_results_in_place() {
     assert_eq!(choice(&add("m", "sum", "x", "y", T), "m"), 1);
     assert_eq!(choice("", "x"), 2);
 }
+
+/// `%result = graph.concat` beside kernels, of values of type [`T`].
+fn concat(result: &str, parts: &[&str], ty: &str, axis: i64, whole: &str) -> String {
+    let (names, types) = (parts.join(", %"), vec![ty; parts.len()].join(", "));
+    format!("%{result} = graph.concat(%{names}) {{axis = {axis} : i64}} : ({types}) -> {whole} loc(\"{result}\")\n")
+}
+
+/// Kernels write the parts of a concatenation where they lie: it takes no step, one buffer, and kernels that differ by their place alone are one.
+#[test]
+fn parts_of_a_concatenation_are_written_where_they_lie() {
+    for (axis, whole) in [(0, "tensor<12x6xf32>"), (1, "tensor<4x18xf32>"), (-1, "tensor<4x18xf32>")] {
+        let body = ["a", "b", "c"].map(|name| add(name, &format!("k_{name}"), "x", "y", T)).concat()
+            + &concat("whole", &["a", "b", "c"], T, axis, whole)
+            + &add("sum", "k_sum", "whole", "whole", whole)
+            + &format!("return %sum : {whole}");
+        let ran = run(&main_function(&body, whole));
+        assert_eq!((ran.plan.launch_count(), ran.plan.steps.len(), ran.plan.buffers.len()), (4, 4, 1), "{}", ran.text);
+        // The first part begins at 0, which costs no addition; the others differ by an argument; the sum reads.
+        assert_eq!((ran.sharing.launches, ran.sharing.kernels), (4, 3), "{}", ran.text);
+        let Operation::Launch(launch) = &ran.plan.steps[1].operation else { panic!("{:?}", ran.plan.steps[1]) };
+        assert!(matches!(launch.arguments.last(), Some(Argument::Extent(_))), "{launch:?}");
+    }
+}
+
+/// Concatenations of concatenations, with a reshape between, as an output.
+#[test]
+fn parts_of_parts_lie_in_one_buffer() {
+    let (pair, cube) = ("tensor<8x6xf32>", "tensor<2x4x6xf32>");
+    let whole = "tensor<2x8x6xf32>";
+    let body = ["a", "b", "c", "d"].map(|name| add(name, &format!("k_{name}"), "x", "y", T)).concat()
+        + &concat("p", &["a", "b"], T, 0, pair)
+        + &concat("q", &["c", "d"], T, 0, pair)
+        + &format!("%r = graph.reshape %p {{shape = [2, 4, 6]}} : {pair} -> {cube}\n")
+        + &format!("%s = graph.reshape %q {{shape = [2, 4, 6]}} : {pair} -> {cube}\n")
+        + &concat("whole", &["r", "s"], cube, 1, whole)
+        + &format!("return %whole : {whole}");
+    let ran = run(&main_function(&body, whole));
+    assert_eq!((ran.plan.launch_count(), ran.plan.steps.len(), ran.plan.buffers.len()), (4, 4, 0), "{}", ran.text);
+}
+
+/// A value that something else reads too, or that no kernel gives, cannot lie in a concatenation.
+#[test]
+fn concatenations_of_other_values_are_refused() {
+    let whole = "tensor<8x6xf32>";
+    for body in [
+        add("a", "k0", "x", "y", T) + &concat("c", &["a", "x"], T, 0, whole) + &format!("return %c : {whole}"),
+        add("a", "k0", "x", "y", T) + &concat("c", &["a", "a"], T, 0, whole) + &format!("return %c : {whole}"),
+        add("a", "k0", "x", "y", T)
+            + &add("b", "k1", "x", "a", T)
+            + &concat("c", &["a", "b"], T, 0, whole)
+            + &format!("return %c : {whole}"),
+    ] {
+        let session = Session::new();
+        let module = session.parse_module(&main_function(&body, whole), "test").unwrap();
+        let error = lower_program(&module, &session, ampere()).map(|_| ()).unwrap_err();
+        assert_eq!(error.code(), "E0550");
+        assert!(error.to_string().contains("that nothing else reads"), "{error}");
+    }
+}

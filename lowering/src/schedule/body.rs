@@ -8,6 +8,7 @@ use tenon_tensor::{DType, NumberKind};
 
 use crate::LoweringError;
 use crate::schedule::numeric_class::NumericClass;
+use crate::schedule::placed::Placement;
 use crate::schedule::size::{ExtentTable, Size, check_factors};
 
 /// A value in the body.
@@ -121,6 +122,8 @@ pub struct Body {
     pub nodes: Vec<Node>,
     /// What it yields.
     pub outputs: Vec<ValueRef>,
+    /// Where each result lies in the memory that it is written to.
+    pub placements: Vec<Placement>,
     /// What it must know at launch.
     pub extents: ExtentTable,
 }
@@ -178,8 +181,15 @@ impl Body {
             return Err(wrong("it yields nothing"));
         }
         shared_starts(&inputs, &nodes).iter().try_for_each(|start| extents.add_number(start))?;
+        let placements = kernel.results().into_iter().map(|result| Placement::of(result, &mut extents));
+        let mut placements = placements.collect::<Result<Vec<_>, _>>()?;
+        placements.resize(outputs.len(), Placement::default());
         let family = kernel.string("family").unwrap_or_default();
-        Ok(Body { name, family, numeric_class, inputs, nodes, outputs, extents })
+        if family == "recurrence" && placements.iter().any(|placement| !placement.is_empty()) {
+            // Its steps read what earlier ones wrote.
+            return Err(wrong("a recurrence has results of its own memory, not parts of a concatenation"));
+        }
+        Ok(Body { name, family, numeric_class, inputs, nodes, outputs, placements, extents })
     }
 
     /// The one operator that a kernel of a family is built around, by its place, with whatever `find` gives for it.

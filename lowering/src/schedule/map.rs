@@ -7,7 +7,7 @@ use tenon_target::Target;
 use crate::LoweringError;
 use crate::schedule::KernelShape;
 use crate::schedule::body::Body;
-use crate::schedule::evaluate::{Evaluator, store};
+use crate::schedule::evaluate::{Destination, Evaluator, store};
 use crate::schedule::index::{Index, common};
 use crate::schedule::places::Places;
 use crate::schedule::scalar::memory_type;
@@ -42,11 +42,11 @@ pub(super) fn build<'m>(
     }
     let block = places.build(builder, &places.layout()?)?;
     let evaluator = Evaluator::new(body, inputs);
-    for (output, pointer) in body.outputs.iter().zip(outputs) {
-        let shape = body.shape(*output);
+    for (output, target) in Destination::all(body, outputs) {
+        let shape = body.shape(output);
         let index = Index::from_linear(&shape.sizes, block.linear.clone(), common(places.vector, elements));
-        let value = evaluator.value_at(builder, *output, &index, &block.mask)?;
-        store(builder, *pointer, shape.dtype, &index, &value, &block.mask)?;
+        let value = evaluator.value_at(builder, output, &index, &block.mask)?;
+        store(builder, target, &index, &value, &block.mask)?;
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ mod index;
 mod map;
 mod non_max_suppression;
 mod numeric_class;
+mod placed;
 mod places;
 mod recurrence;
 mod reduce;

@@ -10,7 +10,7 @@ use tenon_tensor::DType;
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::control::for_range;
-use crate::schedule::evaluate::{Evaluator, Mask, map, store};
+use crate::schedule::evaluate::{Destination, Evaluator, Mask, map, store};
 use crate::schedule::index::{Coordinate, Index, line};
 use crate::schedule::reduce::below;
 use crate::schedule::{KernelShape, parts};
@@ -102,7 +102,7 @@ impl NonMaxSuppressionPlan {
         if body.outputs != [ValueRef::Node(self.anchor, 0)] {
             return Err(body.error("a choice of boxes yields nothing but itself"));
         }
-        store(builder, *pointer, shape.dtype, &at, &kept[0], &mask)
+        store(builder, Destination { body, output: 0, pointer: *pointer }, &at, &kept[0], &mask)
     }
 }
 

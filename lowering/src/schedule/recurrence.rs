@@ -14,7 +14,7 @@ use tenon_tensor::DType;
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::control::for_range;
-use crate::schedule::evaluate::{Evaluator, Mask, coordinate_tile, map, splat, store};
+use crate::schedule::evaluate::{Destination, Evaluator, Mask, coordinate_tile, map, splat, store};
 use crate::schedule::index::{Coordinate, Index, common, line};
 use crate::schedule::reduce::below;
 use crate::schedule::scalar::{self, Number, register_type};
@@ -207,7 +207,8 @@ impl<'p, 'm> Cell<'p, 'm> {
             coordinates.insert(0, self.everywhere(step)?);
         }
         let at = Index::from_coordinates(&shape.sizes, coordinates, &self.plan.line, 1);
-        store(self.builder, self.outputs[result], shape.dtype, &at, tile, &self.exists)
+        let target = Destination { body: self.body, output: result, pointer: self.outputs[result] };
+        store(self.builder, target, &at, tile, &self.exists)
     }
 
     /// Shows a state to the whole block.

@@ -15,7 +15,7 @@ use tenon_tensor::DType;
 use crate::LoweringError;
 use crate::schedule::body::{Body, Shape, ValueRef, axis, strides};
 use crate::schedule::control::{for_range, keep};
-use crate::schedule::evaluate::{Evaluator, Mask, and_masks, map, store};
+use crate::schedule::evaluate::{Destination, Evaluator, Mask, and_masks, map, store};
 use crate::schedule::index::{Index, common, line};
 use crate::schedule::reduce::{Combiner, below, extreme, scattered};
 use crate::schedule::scalar::{self, Number, compute_type, memory_type, register_type};
@@ -245,11 +245,11 @@ impl<'m> Rows<'_, '_, 'm> {
             map(builder, &[&running], register_type(dtype), |code, values| scalar::narrow(code, values[0], dtype))?;
         let mut evaluator = self.evaluator.clone();
         evaluator.bind(ValueRef::Node(plan.anchor, 0), result);
-        for (output, pointer) in self.body.outputs.iter().zip(self.outputs) {
-            let shape = self.body.shape(*output);
+        for (output, target) in Destination::all(self.body, self.outputs) {
+            let shape = self.body.shape(output);
             let index = index.clone().as_own().reshaped(builder, &shape.sizes)?;
-            let value = evaluator.value_at(builder, *output, &index, &mask)?;
-            store(builder, *pointer, shape.dtype, &index, &value, &mask)?;
+            let value = evaluator.value_at(builder, output, &index, &mask)?;
+            store(builder, target, &index, &value, &mask)?;
         }
         Ok((column, running))
     }

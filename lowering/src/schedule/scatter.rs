@@ -16,7 +16,7 @@ use crate::LoweringError;
 use crate::schedule::KernelShape;
 use crate::schedule::body::{Body, Node, ValueRef, axis};
 use crate::schedule::control::for_range;
-use crate::schedule::evaluate::{Evaluator, Mask, and_masks, cast_tile, coordinate_tile, map, store};
+use crate::schedule::evaluate::{Destination, Evaluator, Mask, and_masks, cast_tile, coordinate_tile, map, store};
 use crate::schedule::index::{Coordinate, Index, common};
 use crate::schedule::places::Places;
 use crate::schedule::reduce::below;
@@ -73,11 +73,11 @@ impl ScatterPlan {
         };
         let value = hits.combined(builder, &evaluator, scatter.combine, node, &index, &block.mask)?;
         evaluator.bind(ValueRef::Node(self.anchor, 0), value);
-        for (output, pointer) in body.outputs.iter().zip(outputs) {
-            let shape = body.shape(*output);
+        for (output, target) in Destination::all(body, outputs) {
+            let shape = body.shape(output);
             let index = index.clone().as_own().reshaped(builder, &shape.sizes)?;
-            let value = evaluator.value_at(builder, *output, &index, &block.mask)?;
-            store(builder, *pointer, shape.dtype, &index, &value, &block.mask)?;
+            let value = evaluator.value_at(builder, output, &index, &block.mask)?;
+            store(builder, target, &index, &value, &block.mask)?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::LoweringError;
 use crate::schedule::KernelShape;
 use crate::schedule::body::{Body, Shape, ValueRef, axis};
 use crate::schedule::control::for_range;
-use crate::schedule::evaluate::{Evaluator, Mask, and_masks, coordinate_tile, map, store};
+use crate::schedule::evaluate::{Destination, Evaluator, Mask, and_masks, coordinate_tile, map, store};
 use crate::schedule::index::{Coordinate, Index, common, line};
 use crate::schedule::places::Places;
 use crate::schedule::reduce::below;
@@ -76,17 +76,17 @@ impl TopKPlan {
         let chosen = below(builder, &rank, Size::fixed(u64::try_from(self.top_k.k).unwrap_or(0)))?;
         let mask = and_masks(builder, &block.mask, &chosen)?;
         coordinates[self.axis] = Coordinate::Tile(rank);
-        for (output, pointer) in body.outputs.iter().zip(outputs) {
-            let shape = body.shape(*output);
+        for (output, target) in Destination::all(body, outputs) {
+            let shape = body.shape(output);
             let at = Index::from_coordinates(&shape.sizes, coordinates.clone(), &self.layout, 1);
-            let tile = match *output {
+            let tile = match output {
                 ValueRef::Node(node, 0) if node == self.anchor => value.clone(),
                 ValueRef::Node(node, 1) if node == self.anchor => map(builder, &[&own], DType::I64, |code, values| {
                     Ok(code.convert("arith.extsi", values[0], DType::I64)?)
                 })?,
                 _ => return Err(body.error("a top_k kernel yields nothing but its selection")),
             };
-            store(builder, *pointer, shape.dtype, &at, &tile, &mask)?;
+            store(builder, target, &at, &tile, &mask)?;
         }
         Ok(())
     }

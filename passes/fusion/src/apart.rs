@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tenon_graph_dialect::{Operator, TensorType};
+use tenon_graph_dialect::{Operator, TensorType, destination};
 use tenon_ir::{Module, Op, Value};
 
 use crate::family::{Family, is_pointwise};
@@ -60,9 +60,10 @@ fn types(op: Op<'_>) -> String {
     types.map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether an operation outside kernels gives other dimensions to the same elements.
+/// Whether an operation outside kernels gives other dimensions to the same elements, or is the whole that kernels write parts of.
 fn is_view(op: Op<'_>) -> bool {
-    op.is("graph.reshape") || op.is("graph.set_dimension_size")
+    let is_whole = || op.is("graph.concat") && op.parent().is_some_and(|parent| !parent.is("graph.kernel"));
+    op.is("graph.reshape") || op.is("graph.set_dimension_size") || is_whole()
 }
 
 /// Operations that read a value, through views.
@@ -199,6 +200,9 @@ impl<'m> Kernels<'m> {
         let holds = |node: &String| from.nodes.contains(node) || to.nodes.contains(node);
         if let Some(list) = self.forbidden.iter().find(|list| list.iter().all(holds)) {
             return format!("`compile.fusion.forbid` keeps {} apart", shown(list));
+        }
+        if destination(value).is_some() {
+            return format!("`{}` writes a part of a concatenation, and other kernels write the others", from.name);
         }
         let others: Vec<Op<'m>> = readers(value).into_iter().filter(|reader| *reader != to.op).collect();
         if !others.is_empty() {

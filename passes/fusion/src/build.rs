@@ -69,7 +69,9 @@ pub(crate) fn build(
     let at = nodes[group.at].op;
     let Some(builder) = Builder::before(at) else { return Ok(()) };
     let ir = at.context();
-    let locations: Vec<Location<'_>> = members.iter().map(|(op, _)| op.location()).collect();
+    // Writing a part of a concatenation is that node's work too.
+    let wholes = group.wholes.iter().map(|place| nodes[*place].op.location());
+    let locations: Vec<Location<'_>> = members.iter().map(|(op, _)| op.location()).chain(wholes).collect();
     let location = ir.fused_location(&locations);
 
     let mut inside: HashMap<usize, Value<'_>> = HashMap::new();

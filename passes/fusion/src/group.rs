@@ -41,6 +41,7 @@ impl Pass for GroupKernels {
             groups.extend(found.into_iter().map(|group| Group {
                 members: group.members.into_iter().map(|member| before + member).collect(),
                 outputs: group.outputs.into_iter().map(|output| before + output).collect(),
+                wholes: group.wholes.into_iter().map(|whole| before + whole).collect(),
                 at: before + group.at,
                 ..group
             }));

@@ -12,6 +12,7 @@
 mod apart;
 mod attention;
 mod build;
+mod concatenation;
 mod family;
 mod group;
 mod patterns;

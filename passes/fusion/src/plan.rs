@@ -1,13 +1,13 @@
 //! Which operators share a kernel.
 //!
-//! A kernel of a family that takes an epilogue goes on with the pointwise operators that follow on a value of the same shape, and a contraction
+//! A kernel of a family that takes an epilogue goes on with the pointwise operators that follow on a value of the same shape, and a product
 //! writes its result in the parts and orders that slices and transposes behind it want (`movement`). A reduction begins with the pointwise and
 //! moving operators that only it needs. Of what is left, an operator that computes each element by itself takes in what only it needs, where no
 //! element is computed twice for that: pointwise operators of the same shape, and pooling, depthwise convolution, gather and resize; through
-//! transposes, slices, pads and reshapes too. Every value computed inside, but the results, is used inside only, so that no value from outside
-//! that a kernel needs can depend on that kernel.
+//! transposes, slices, pads, concatenations and reshapes too; or the parts of a concatenation are written where they lie (`concatenation`). Every
+//! value computed inside, but the results, is used inside only, so that no value from outside that a kernel needs can depend on that kernel.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tenon_graph_dialect::operators::PadMode;
 use tenon_graph_dialect::{Operator, SemanticError, TensorType};
@@ -18,7 +18,7 @@ use crate::family::{Family, is_pointwise};
 /// Most operators of one kernel.
 pub(crate) const MAX_MEMBERS: usize = 64;
 /// Elements of a result that a kernel computes in less time than a launch takes.
-const SMALL: u64 = 1 << 16;
+pub(crate) const SMALL: u64 = 1 << 16;
 /// Most operands of an operator that joins a kernel of others: each is a pointer.
 const MAX_OPERANDS: usize = 16;
 /// Most results of one kernel.
@@ -36,6 +36,8 @@ pub(crate) struct Group {
     pub(crate) outputs: Vec<usize>,
     /// The member in whose place the kernel stands: everything that it needs is before it, everything that needs it behind.
     pub(crate) at: usize,
+    /// The concatenations beside kernels that its results are written into.
+    pub(crate) wholes: Vec<usize>,
 }
 
 /// An operation of the block.
@@ -43,16 +45,18 @@ pub(crate) struct Node<'m> {
     pub(crate) op: Op<'m>,
     /// `None`: not an operator.
     pub(crate) operator: Option<Operator>,
-    family: Option<Family>,
-    results: Vec<TensorType>,
+    pub(crate) family: Option<Family>,
+    pub(crate) results: Vec<TensorType>,
 }
 
 /// The operations of a block and what has been decided.
 pub(crate) struct Plan<'m, 'f> {
     pub(crate) nodes: Vec<Node<'m>>,
-    places: HashMap<usize, usize>,
-    taken: Vec<bool>,
-    groups: Vec<Group>,
+    pub(crate) places: HashMap<usize, usize>,
+    pub(crate) taken: Vec<bool>,
+    /// Concatenations that need no kernel.
+    pub(crate) in_parts: Vec<bool>,
+    pub(crate) groups: Vec<Group>,
     /// Lists of nodes that no kernel may hold all of.
     forbidden: &'f [Vec<String>],
 }
@@ -80,18 +84,26 @@ impl<'m, 'f> Plan<'m, 'f> {
             });
         }
         let taken = vec![false; nodes.len()];
-        let mut plan = Plan { nodes, places, taken, groups: Vec::new(), forbidden };
+        let in_parts = taken.clone();
+        let mut plan = Plan { nodes, places, taken, in_parts, groups: Vec::new(), forbidden };
         for place in 0..plan.nodes.len() {
             if plan.nodes[place].family.is_some_and(Family::takes_epilogue) {
                 let mut members = plan.with_epilogue(place);
                 let at = members.last().copied().unwrap_or(place);
                 let mut outputs = vec![at];
-                match plan.nodes[place].family {
-                    Some(Family::Contract) => (members, outputs) = plan.with_movement(members, at),
-                    Some(Family::Reduce) => members = plan.with_prologue(members, place),
-                    _ => {}
+                if plan.writes_moved(place) {
+                    (members, outputs) = plan.with_movement(members, at);
                 }
                 plan.take(members, outputs, at, plan.nodes[place].family);
+            }
+        }
+        plan.write_in_parts();
+        for group in 0..plan.groups.len() {
+            let Group { family, members, .. } = &plan.groups[group];
+            if let (Family::Reduce, Some(anchor)) = (*family, members.first().copied()) {
+                let members = plan.with_prologue(members.clone(), anchor);
+                members.iter().for_each(|member| plan.taken[*member] = true);
+                plan.groups[group].members = members;
             }
         }
         for place in (0..plan.nodes.len()).rev() {
@@ -104,6 +116,10 @@ impl<'m, 'f> Plan<'m, 'f> {
                 plan.take(members, vec![place], place, plan.nodes[place].family);
             }
         }
+        for group in 0..plan.groups.len() {
+            let outputs = plan.groups[group].outputs.iter();
+            plan.groups[group].wholes = outputs.flat_map(|output| plan.wholes(*output)).collect();
+        }
         let Plan { nodes, mut groups, .. } = plan;
         groups.sort_by_key(|group| group.at);
         Ok((nodes, groups))
@@ -111,11 +127,11 @@ impl<'m, 'f> Plan<'m, 'f> {
 
     fn take(&mut self, members: Vec<usize>, outputs: Vec<usize>, at: usize, family: Option<Family>) {
         members.iter().for_each(|member| self.taken[*member] = true);
-        self.groups.extend(family.map(|family| Group { family, members, outputs, at }));
+        self.groups.extend(family.map(|family| Group { family, members, outputs, at, wholes: Vec::new() }));
     }
 
     /// Whether an operator may join others without what a recipe forbids.
-    fn may_join(&self, members: &[usize], place: usize) -> bool {
+    pub(crate) fn may_join(&self, members: &[usize], place: usize) -> bool {
         if self.forbidden.is_empty() {
             return true;
         }
@@ -136,7 +152,7 @@ impl<'m, 'f> Plan<'m, 'f> {
     }
 
     /// Places of the operations that use a result; one outside the block counts as `usize::MAX`.
-    fn users(&self, place: usize) -> Vec<usize> {
+    pub(crate) fn users(&self, place: usize) -> Vec<usize> {
         let results = self.nodes[place].op.results().into_iter();
         results
             .flat_map(Value::users)
@@ -235,7 +251,17 @@ impl<'m, 'f> Plan<'m, 'f> {
         })
     }
 
-    /// Whether an operator only moves the elements of its operand.
+    /// Whether the kernel of an operator may write its result in the parts and orders that follow.
+    fn writes_moved(&self, place: usize) -> bool {
+        match &self.nodes[place].operator {
+            Some(Operator::Contract(_)) => true,
+            // Groups of few channels are computed element by element.
+            Some(Operator::Convolution(convolution)) => convolution.groups == 1,
+            _ => false,
+        }
+    }
+
+    /// Whether an operator only moves the elements of its operands.
     fn moves(&self, place: usize) -> bool {
         self.nodes[place].operator.as_ref().is_some_and(is_movement)
     }
@@ -250,9 +276,16 @@ impl<'m, 'f> Plan<'m, 'f> {
         };
         let again = self.is_small(user) && (self.is_cheap(place) || self.is_reshape(place));
         let fits = users.iter().all(alike) || (users == [user] && (self.moves(user) || again));
+        fits && self.may_take(reading, place)
+    }
+
+    /// Whether an operator may be computed inside a kernel, wherever it is read there.
+    fn may_take(&self, reading: &BTreeMap<usize, usize>, place: usize) -> bool {
         let few = self.nodes[place].op.operand_count() <= MAX_OPERANDS;
         let members: Vec<usize> = reading.keys().copied().collect();
-        fits && few
+        // Every place of a concatenation computes an element of each of its operands.
+        let again = members.iter().any(|member| self.is_concat(*member)) && self.is_heavy(place);
+        few && !again
             && !self.taken[place]
             && !reading.contains_key(&place)
             && reading.len() < MAX_MEMBERS
@@ -264,6 +297,13 @@ impl<'m, 'f> Plan<'m, 'f> {
         let reads = matches!(self.nodes[place].operator, Some(Operator::Gather(_) | Operator::Broadcast(_)));
         let count = self.nodes[place].results.iter().map(|ty| ty.element_capacity().unwrap_or(u64::MAX)).max();
         (reads || self.is_pointwise(place)) && count.is_some_and(|count| count <= SMALL)
+    }
+
+    /// Whether an element of it is one of its operand's: taking it again costs a load that the cache has.
+    fn is_load(&self, place: usize) -> bool {
+        let loads =
+            matches!(self.nodes[place].operator, Some(Operator::Slice(_) | Operator::Transpose(_) | Operator::Cast(_)));
+        loads && self.nodes[place].family == Some(Family::Map)
     }
 
     /// Whether computing an element of it again costs little more than loading it.
@@ -281,7 +321,9 @@ impl<'m, 'f> Plan<'m, 'f> {
 
     /// Where an operator reads that is evaluated where `user` reads.
     fn places_of(&self, reading: &BTreeMap<usize, usize>, user: usize, place: usize) -> usize {
-        let same = self.moves(user) || (self.is_pointwise(user) && self.has_shape_of(place, user));
+        // The operands of a concatenation are read at different places.
+        let moves = self.moves(user) && !self.is_concat(user);
+        let same = moves || (self.is_pointwise(user) && self.has_shape_of(place, user));
         if self.is_pointwise(place) && same { reading[&user] } else { place }
     }
 
@@ -290,8 +332,17 @@ impl<'m, 'f> Plan<'m, 'f> {
         let mut reading: BTreeMap<usize, usize> = members.iter().map(|member| (*member, *member)).collect();
         // An operator is looked at once for each user that has joined, and so also after the last one has.
         let mut candidates: Vec<(usize, usize)> = self.producers(root).into_iter().map(|place| (root, place)).collect();
+        // What is loaded for several places: what it reads is in memory, or only loaded too.
+        let mut loaded = BTreeSet::new();
         while let Some((user, place)) = candidates.pop() {
-            let joins = self.joins(&reading, user, place);
+            if loaded.contains(&user) && !self.is_load(place) {
+                continue;
+            }
+            let again = self.is_load(place) && self.users(place).iter().all(|other| reading.contains_key(other));
+            let joins = self.joins(&reading, user, place) || (again && self.may_take(&reading, place));
+            if joins && (loaded.contains(&user) || (again && self.users(place).len() > 1)) {
+                loaded.insert(place);
+            }
             if joins && self.nodes[place].family == Some(Family::Map) {
                 reading.insert(place, self.places_of(&reading, user, place));
                 candidates.extend(self.producers(place).into_iter().map(|producer| (place, producer)));
@@ -364,10 +415,10 @@ impl<'m, 'f> Plan<'m, 'f> {
     }
 }
 
-/// Whether every element of the result is one of the operand's, each taken at most once.
-fn is_movement(operator: &Operator) -> bool {
+/// Whether every element of the result is one of the operands', each taken at most once.
+pub(crate) fn is_movement(operator: &Operator) -> bool {
     match operator {
-        Operator::Transpose(_) | Operator::Slice(_) | Operator::Reshape(_) => true,
+        Operator::Transpose(_) | Operator::Slice(_) | Operator::Reshape(_) | Operator::Concat(_) => true,
         Operator::Pad(pad) => pad.mode == PadMode::Constant,
         _ => false,
     }

@@ -68,6 +68,11 @@ fn maps() {
 }
 
 #[test]
+fn concatenations() {
+    golden("group-concat");
+}
+
+#[test]
 fn families() {
     golden("group-families");
 }

@@ -55,7 +55,8 @@ impl Property {
             Property::Kernels => top.walk().into_iter().find_map(|op| {
                 let computes = tenon_graph_dialect::Operator::NAMES.iter().any(|name| op.is(name))
                     && !op.is("graph.constant")
-                    && !op.is("graph.reshape");
+                    && !op.is("graph.reshape")
+                    && !(op.is("graph.concat") && tenon_graph_dialect::is_written_in_parts(op));
                 let outside = op
                     .parent()
                     .is_some_and(|parent| parent.is("func.func") || tenon_flow_dialect::is_control_flow(parent));

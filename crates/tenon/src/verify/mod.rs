@@ -10,6 +10,7 @@
 mod expectations;
 mod graph;
 pub(crate) mod numerics;
+mod parts;
 pub(crate) mod random;
 
 use std::collections::BTreeMap;

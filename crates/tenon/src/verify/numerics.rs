@@ -21,6 +21,7 @@ use tenon_shape_passes::{Bucket as AtPoint, Entry, Point, ShapeSpace};
 use tenon_target::Target;
 use tenon_tensor::Tensor;
 
+use super::parts::{self, Part};
 use super::random::{Random, tensor};
 use crate::bundle::{LoadedProgram, load, states};
 use crate::{Diagnostic, Failure};
@@ -320,7 +321,7 @@ impl Subject<'_> {
         let fused = session.parse_module(self.bundle.text(graph)?, graph)?;
         let module = at_sizes(&fused, self.sizes)?;
         let tensors: Vec<Tensor> = inputs.iter().map(|(_, tensor)| tensor.clone()).collect();
-        let expected: RefCell<Vec<(Vec<String>, Vec<Tensor>)>> = RefCell::new(Vec::new());
+        let expected: RefCell<Vec<(Vec<String>, Vec<(Tensor, Vec<Part>)>)>> = RefCell::new(Vec::new());
         let lookup = |name: &str| self.parameter(name);
         let mut interpreter = Interpreter::new(&module, &lookup, Mode::Typed).observe(|op, index, value| {
             if op.is("graph.kernel") {
@@ -329,7 +330,7 @@ impl Subject<'_> {
                     expected.push((op.location().names(), Vec::new()));
                 }
                 if let Some((_, values)) = expected.last_mut() {
-                    values.push(value.clone());
+                    values.push((value.clone(), parts::of(op, index)));
                 }
             }
         });
@@ -338,7 +339,7 @@ impl Subject<'_> {
         let kernels: Vec<_> = expected
             .into_inner()
             .into_iter()
-            .filter(|(_, values)| values.iter().any(|value| value.element_count() > 0))
+            .filter(|(_, values)| values.iter().any(|(value, _)| value.element_count() > 0))
             .collect();
         let plan = self.program.executable.plan();
         let launches: Vec<usize> = (0..plan.steps.len())
@@ -360,8 +361,11 @@ impl Subject<'_> {
             }
             let (nodes, values) = &kernels[place];
             let places: Vec<_> = launch.arguments.iter().filter_map(tenon_runtime::plan::Argument::place).collect();
-            for (value, place) in values.iter().zip(places.iter().skip(places.len().saturating_sub(values.len()))) {
-                let bytes = memory.read(*place, value.bytes().len() as u64)?;
+            let results = places.iter().skip(places.len().saturating_sub(values.len()));
+            for ((value, parts), place) in values.iter().zip(results) {
+                let size = value.dtype().size();
+                let bytes = memory.read(*place, parts::bytes(parts, value.bytes().len()))?;
+                let bytes = parts::cut(parts, bytes, size);
                 let compared = Tensor::new(value.dtype(), value.shape().to_vec(), bytes)
                     .map_err(Failure::from)
                     .and_then(|actual| Errors::of(&launch.entry, &actual, value, tolerance));

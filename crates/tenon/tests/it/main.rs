@@ -5,6 +5,7 @@ mod basics;
 mod bisect;
 mod bundle;
 mod codegen;
+mod concatenation;
 mod conformance;
 mod control_flow;
 #[cfg(feature = "cuda")]
@@ -20,6 +21,7 @@ mod recipe;
 mod requests;
 mod resume;
 mod rewriting;
+mod rotary;
 mod run;
 mod selection;
 mod sim;

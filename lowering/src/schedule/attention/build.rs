@@ -14,7 +14,7 @@ use super::stream::Stream;
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::control::keep;
-use crate::schedule::evaluate::{Evaluator, Mask, and_masks, cast_tile, map, splat, store};
+use crate::schedule::evaluate::{Destination, Evaluator, Mask, and_masks, cast_tile, map, splat, store};
 use crate::schedule::index::{Coordinate, Index, common, line};
 use crate::schedule::reduce::below;
 use crate::schedule::scalar::{Number, memory_type};
@@ -284,18 +284,18 @@ impl<'m> Block<'_, '_, 'm> {
             let index = Index::from_coordinates(sizes, coordinates.clone(), &layout, run).as_own();
             let mut evaluator = self.softmax.evaluator.clone();
             evaluator.bind(anchor, value);
-            for (output, pointer) in body.outputs.iter().zip(outputs) {
-                let (inner, axes) = behind_transposes(body, *output);
+            for (output, target) in Destination::all(body, outputs) {
+                let (inner, axes) = behind_transposes(body, output);
                 if body.shape(inner).sizes != *sizes {
                     return Err(body.error("a result of another shape than attention's"));
                 }
-                let shape = body.shape(*output);
+                let shape = body.shape(output);
                 let value = evaluator.value_at(builder, inner, &index, &mask)?;
                 let moved = axes.iter().map(|axis| coordinates[*axis].clone()).collect();
                 // A run along the last dimension stays one where that stays the last.
                 let run = if axes.last() == Some(&(axes.len() - 1)) { run } else { 1 };
                 let place = Index::from_coordinates(&shape.sizes, moved, &layout, run);
-                store(builder, *pointer, shape.dtype, &place, &value, &mask)?;
+                store(builder, target, &place, &value, &mask)?;
             }
         }
         Ok(())

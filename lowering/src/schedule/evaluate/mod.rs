@@ -180,15 +180,36 @@ impl<'b, 'm> Evaluator<'b, 'm> {
     }
 }
 
-/// Stores a tile of values of element type `dtype` where `index` looks.
+/// Where the values of a kernel's result go.
+#[derive(Clone, Copy)]
+pub struct Destination<'b, 'm> {
+    /// The kernel.
+    pub body: &'b Body,
+    /// Which of its results.
+    pub output: usize,
+    /// The memory that it is written to.
+    pub pointer: Value<'m>,
+}
+
+impl<'b, 'm> Destination<'b, 'm> {
+    /// The results of a kernel with their pointers.
+    pub fn all(body: &'b Body, pointers: &'b [Value<'m>]) -> impl Iterator<Item = (ValueRef, Destination<'b, 'm>)> {
+        let outputs = body.outputs.iter().zip(pointers).enumerate();
+        outputs.map(move |(output, (value, pointer))| (*value, Destination { body, output, pointer: *pointer }))
+    }
+}
+
+/// Stores a tile of a result's values where `index` looks in it.
 pub fn store<'m>(
     builder: TileBuilder<'m>,
-    pointer: Value<'m>,
-    dtype: DType,
+    target: Destination<'_, 'm>,
     index: &Index<'m>,
     value: &Tile<'m>,
     mask: &Mask<'m>,
 ) -> Result<(), LoweringError> {
+    let Destination { body, output, pointer } = target;
+    let dtype = body.shape(body.outputs[output]).dtype;
+    let index = &body.placements[output].index(builder, index)?;
     let memory = memory_type(dtype);
     let value = if dtype == DType::Bool {
         builder.map1(&[value], &index.layout, memory, |scalar, values| {

@@ -18,7 +18,7 @@ use super::tf32;
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::control::{for_range, for_range_with};
-use crate::schedule::evaluate::{Evaluator, and_masks, cast_tile, splat, store};
+use crate::schedule::evaluate::{Destination, Evaluator, and_masks, cast_tile, splat, store};
 use crate::schedule::index::{Index, common, line};
 use crate::schedule::scalar::{Number, memory_type};
 use crate::schedule::size::{Parts, Size, is_wide, offset_type};
@@ -306,15 +306,15 @@ pub(super) fn epilogue<'m>(
     let index = Index::from_linear(&shape.sizes, linear, contiguity).as_own();
     let mut evaluator = Evaluator::new(body, inputs);
     evaluator.bind(ValueRef::Node(problem.anchor, 0), value);
-    for (output, pointer) in body.outputs.iter().zip(outputs) {
-        let shape = body.shape(*output);
-        if let Some(moved) = Moved::of(body, *output) {
-            moved.store(builder, body, &evaluator, &index, &mask, *pointer)?;
+    for (output, target) in Destination::all(body, outputs) {
+        let shape = body.shape(output);
+        if let Some(moved) = Moved::of(body, output) {
+            moved.store(builder, &evaluator, &index, &mask, target)?;
             continue;
         }
         let index = index.reshaped(builder, &shape.sizes)?;
-        let value = evaluator.value_at(builder, *output, &index, &mask)?;
-        store(builder, *pointer, shape.dtype, &index, &value, &mask)?;
+        let value = evaluator.value_at(builder, output, &index, &mask)?;
+        store(builder, target, &index, &value, &mask)?;
     }
     Ok(())
 }

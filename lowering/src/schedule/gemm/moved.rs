@@ -5,12 +5,11 @@
 
 use tenon_graph_dialect::Operator;
 use tenon_hw_dialect::{IntegerPredicate, TileBuilder};
-use tenon_ir::Value;
 use tenon_tensor::DType;
 
 use crate::LoweringError;
 use crate::schedule::body::{Body, Node, ValueRef};
-use crate::schedule::evaluate::{Evaluator, Mask, and_masks, coordinate_tile, store};
+use crate::schedule::evaluate::{Destination, Evaluator, Mask, and_masks, coordinate_tile, store};
 use crate::schedule::index::{Coordinate, Index, common};
 use crate::schedule::size::Size;
 
@@ -20,7 +19,6 @@ pub(super) struct Moved {
     base: ValueRef,
     /// The moving operators, in order.
     nodes: Vec<usize>,
-    output: ValueRef,
 }
 
 impl Moved {
@@ -38,19 +36,19 @@ impl Moved {
         }
         nodes.reverse();
         let moves = nodes.iter().any(|place| !matches!(body.nodes[*place].operator, Operator::Reshape(_)));
-        moves.then_some(Moved { base, nodes, output })
+        moves.then_some(Moved { base, nodes })
     }
 
     /// Stores the elements of the result among those at `own`, the index of what the kernel computes.
     pub(super) fn store<'m>(
         &self,
         builder: TileBuilder<'m>,
-        body: &Body,
         evaluator: &Evaluator<'_, 'm>,
         own: &Index<'m>,
         mask: &Mask<'m>,
-        pointer: Value<'m>,
+        target: Destination<'_, 'm>,
     ) -> Result<(), LoweringError> {
+        let body = target.body;
         let mut index = own.reshaped(builder, &body.shape(self.base).sizes)?;
         let value = evaluator.value_at(builder, self.base, &index, mask)?;
         let mut mask = mask.clone();
@@ -95,6 +93,6 @@ impl Moved {
                 _ => index.reshaped(builder, sizes)?,
             };
         }
-        store(builder, pointer, body.shape(self.output).dtype, &index, &value, &mask)
+        store(builder, target, &index, &value, &mask)
     }
 }

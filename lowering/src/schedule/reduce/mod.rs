@@ -18,7 +18,7 @@ use tenon_tensor::DType;
 
 use crate::LoweringError;
 use crate::schedule::body::{Body, Node, Shape, ValueRef, axis, strides};
-use crate::schedule::evaluate::{Evaluator, Mask, store};
+use crate::schedule::evaluate::{Destination, Evaluator, Mask, store};
 use crate::schedule::index::{Index, common, line};
 use crate::schedule::scalar::{compute_type, memory_type, widen};
 use crate::schedule::size::{Size, is_wide, offset_type};
@@ -226,11 +226,11 @@ impl<'p, 'b, 'm> Rows<'p, 'b, 'm> {
         let mut evaluator = self.evaluator.clone();
         evaluator.bind(self.anchor(), value);
         let mask = self.row_mask.as_ref().map(|(row, _)| row.clone());
-        for (output, pointer) in self.body.outputs.iter().zip(self.outputs) {
-            let shape = self.body.shape(*output);
+        for (output, target) in Destination::all(self.body, self.outputs) {
+            let shape = self.body.shape(output);
             let index = Index::from_linear(&shape.sizes, self.row.clone(), 1).as_own();
-            let value = evaluator.value_at(builder, *output, &index, &mask)?;
-            store(builder, *pointer, shape.dtype, &index, &value, &mask)?;
+            let value = evaluator.value_at(builder, output, &index, &mask)?;
+            store(builder, target, &index, &value, &mask)?;
         }
         Ok(())
     }
@@ -239,11 +239,11 @@ impl<'p, 'b, 'm> Rows<'p, 'b, 'm> {
     fn store_chunk(&self, builder: TileBuilder<'m>, chunk: &Chunk<'m>, value: Tile<'m>) -> Result<(), LoweringError> {
         let mut evaluator = self.evaluator.clone();
         evaluator.bind(self.anchor(), value);
-        for (output, pointer) in self.body.outputs.iter().zip(self.outputs) {
-            let shape = self.body.shape(*output);
+        for (output, target) in Destination::all(self.body, self.outputs) {
+            let shape = self.body.shape(output);
             let index = chunk.index.reshaped(builder, &shape.sizes)?;
-            let value = evaluator.value_at(builder, *output, &index, &chunk.mask)?;
-            store(builder, *pointer, shape.dtype, &index, &value, &chunk.mask)?;
+            let value = evaluator.value_at(builder, output, &index, &chunk.mask)?;
+            store(builder, target, &index, &value, &chunk.mask)?;
         }
         Ok(())
     }
