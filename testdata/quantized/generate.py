@@ -59,22 +59,34 @@ def result(operator, arrays, attributes):
         return sums.astype(np.int32)
     if bias:
         sums = sums + along(bias[0], 1, sums.ndim)
-    scale = a_scale * along(b_scale, 1, sums.ndim)
+    scale = a_scale * along(b_scale, sums.ndim - 1 if is_matrix else 1, sums.ndim)
     real = np.round(sums.astype(np.float32) * scale / y_scale).astype(np.int64) + y_zero
     bounds = np.iinfo(y_zero.dtype)
     return np.clip(real, bounds.min, bounds.max).astype(y_zero.dtype)
 
 
+def dequantised(names):
+    """A product of dequantised values, quantised: what QLinearMatMul is in the nodes of quantisation tools."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = names
+    return [
+        helper.make_node("DequantizeLinear", [a, a_scale, a_zero], ["wide_a"], name="Dequantize_a"),
+        helper.make_node("DequantizeLinear", [b, b_scale, b_zero], ["wide_b"], name="Dequantize_b", axis=1),
+        helper.make_node("MatMul", ["wide_a", "wide_b"], ["wide_y"], name="MatMul"),
+        helper.make_node("QuantizeLinear", ["wide_y", y_scale, y_zero], ["y"], name="Quantize_y"),
+    ]
+
+
 def case(name, operator, inputs, **attributes):
-    """`inputs` are pairs of a name and an array."""
+    """`inputs` are pairs of a name and an array; nodes of `operator`, or, where `in_floats`, those that are the same in real numbers."""
     names = [pair[0] for pair in inputs]
     given = [pair for pair in inputs if not pair[0].startswith("c_")]
     constants = [numpy_helper.from_array(pair[1], pair[0]) for pair in inputs if pair[0].startswith("c_")]
-    node = helper.make_node(operator, names, ["y"], name=operator, **attributes)
+    in_floats = attributes.pop("in_floats", False)
+    nodes = dequantised(names) if in_floats else [helper.make_node(operator, names, ["y"], name=operator, **attributes)]
     of = lambda array: helper.np_dtype_to_tensor_dtype(array.dtype)
     values = [helper.make_tensor_value_info(key, of(array), array.shape) for key, array in given]
     make = lambda output: helper.make_model(
-        helper.make_graph([node], name, values, [output], constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        helper.make_graph(nodes, name, values, [output], constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     y = result(operator, [pair[1] for pair in inputs], attributes)
     folder = os.path.join(FOLDER, name, "test_data_set_0")
     os.makedirs(folder, exist_ok=True)
@@ -111,3 +123,10 @@ case("qlinear_conv_depthwise", "QLinearConv",
      [("x", u8(1, 16, 8, 8)), ("c_xs", f32(0.02)), ("c_xz", np.array(5, np.uint8)), ("c_w", i8(16, 1, 3, 3)), ("c_ws", f32(0.01)),
       ("c_wz", np.array(0, np.int8)), ("c_ys", f32(0.05)), ("c_yz", np.array(128, np.uint8))],
      pads=[1, 1, 1, 1], group=16)
+for name, weights in [
+    ("qdq_matmul", [("c_b", i8(96, 80)), ("c_bs", random.uniform(0.001, 0.01, 80).astype(np.float32)), ("c_bz", np.zeros(80, np.int8))]),
+    ("qdq_matmul_u8_weights", [("c_b", u8(96, 80)), ("c_bs", f32(0.01)), ("c_bz", np.array(128, np.uint8))]),
+]:
+    case(name, "QLinearMatMul",
+         [("a", u8(2, 24, 96)), ("c_as", f32(0.02)), ("c_az", np.array(120, np.uint8)), *weights, ("c_ys", f32(0.25)), ("c_yz", np.array(100, np.uint8))],
+         in_floats=True)

@@ -16,7 +16,7 @@ use crate::fold::Folder;
 use crate::symbolic::{self, Known, MAX_TEXT};
 
 /// Constants of at most this many elements are literals, larger ones parameters.
-const MAX_LITERAL: usize = 16;
+pub(crate) const MAX_LITERAL: usize = 16;
 
 /// Parameters of a module by name, in order of first use. A weight that a file stores as it is used shares the file's bytes.
 pub type Weights = IndexMap<String, Tensor>;

@@ -5,7 +5,9 @@
 
 use tenon_graph_dialect::{Operator, TensorType};
 use tenon_reference::Mode;
-use tenon_tensor::Tensor;
+use tenon_tensor::{DType, Tensor};
+
+use crate::builder::MAX_LITERAL;
 
 /// Most elements of all operands, and of all results, of an operation that is folded.
 const MAX_ELEMENTS: u64 = 1 << 16;
@@ -35,7 +37,7 @@ impl Folder {
             let shape = result.known_shape()?.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>().ok()?;
             return Some(vec![operand.reshaped(shape).ok()?]);
         }
-        if !is_proportional(operator) {
+        if !is_proportional(operator) || widens(operator, operands) {
             return None;
         }
         let read: u64 = operands.iter().map(|tensor| tensor.element_count() as u64).sum();
@@ -51,6 +53,18 @@ impl Folder {
         // What the interpreter refuses (an index out of range, say) is left to whoever runs the module.
         tenon_reference::evaluate(operator, operands, results, Mode::Typed).ok()
     }
+}
+
+/// Whether bytes of a weight would become floats: products may take them as they are.
+fn widens(operator: &Operator, operands: &[Tensor]) -> bool {
+    let is_float = match operator {
+        Operator::Dequantize(_) => true,
+        Operator::Cast(cast) => cast.dtype.is_float(),
+        _ => false,
+    };
+    let is_weight =
+        |tensor: &Tensor| matches!(tensor.dtype(), DType::I8 | DType::U8) && tensor.element_count() > MAX_LITERAL;
+    is_float && operands.first().is_some_and(is_weight)
 }
 
 /// Whether the work is at most the number of elements read and written, or little more.

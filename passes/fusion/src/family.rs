@@ -30,7 +30,7 @@ pub enum Family {
 
 impl Family {
     /// All families.
-    const ALL: [Family; 9] = [
+    const ALL: [Family; 10] = [
         Family::Map,
         Family::Reduce,
         Family::Contract,
@@ -40,6 +40,7 @@ impl Family {
         Family::TopK,
         Family::Attention,
         Family::NonMaxSuppression,
+        Family::Recurrence,
     ];
 
     /// The family of a word of the assembly.
@@ -112,7 +113,12 @@ fn is_depthwise(convolution: &Convolution, operands: &[TensorType]) -> bool {
 
 /// Whether each element of the result follows from the elements at the same place, with broadcasting.
 pub(crate) fn is_pointwise(operator: &Operator) -> bool {
-    matches!(operator, Operator::Elementwise(_) | Operator::Cast(_) | Operator::Bitcast(_))
+    match operator {
+        Operator::Elementwise(_) | Operator::Cast(_) | Operator::Bitcast(_) => true,
+        Operator::Quantize(quantize) => quantize.block_size == 0,
+        Operator::Dequantize(dequantize) => dequantize.block_size == 0,
+        _ => false,
+    }
 }
 
 /// Short name of an operator in a kernel's name.

@@ -19,6 +19,8 @@ pub struct CostModel {
     pub multiply_add: f64,
     /// Picoseconds of one of f16 or bf16, by matrix instructions where the target has them.
     pub half_multiply_add: f64,
+    /// Picoseconds of one of bytes, by matrix instructions where the target has them.
+    pub byte_multiply_add: f64,
 }
 
 impl CostModel {
@@ -27,11 +29,13 @@ impl CostModel {
         let known = |unit: Unit| target.peak(unit).ok().filter(|peak| *peak > 0.0);
         let peak = known(Unit::F32).unwrap_or(1e13);
         let half = known(Unit::Tensor(MatrixOperands::F16)).or_else(|| known(Unit::F16)).unwrap_or(peak);
+        let bytes = known(Unit::Tensor(MatrixOperands::I8)).unwrap_or(peak);
         CostModel {
             launch: 2.5e6,
             byte: 1e12 / target.gpu.memory.bandwidth,
             multiply_add: 2e12 / peak,
             half_multiply_add: 2e12 / half,
+            byte_multiply_add: 2e12 / bytes,
         }
     }
 
@@ -81,7 +85,11 @@ impl CostModel {
             },
             _ => 0.0,
         };
-        let half = operands.first().is_some_and(|ty| matches!(ty.dtype, DType::F16 | DType::BF16));
-        count(result) * terms * if half { self.half_multiply_add } else { self.multiply_add }
+        let rate = match operands.first().map(|ty| ty.dtype) {
+            Some(DType::F16 | DType::BF16) => self.half_multiply_add,
+            Some(DType::I8 | DType::U8) => self.byte_multiply_add,
+            _ => self.multiply_add,
+        };
+        count(result) * terms * rate
     }
 }

@@ -16,7 +16,7 @@ use crate::language::{Node, Symbol};
 /// Of each class that follows from weights, the node with the fewest operations below it.
 pub(crate) fn cheapest(graph: &Graph) -> BTreeMap<Id, Node> {
     let mut costs: BTreeMap<Id, (u64, Node)> = BTreeMap::new();
-    let classes: Vec<Id> = graph.classes().into_iter().filter(|id| graph.is_known(*id)).collect();
+    let classes: Vec<Id> = graph.classes().into_iter().filter(|id| graph.follows(*id)).collect();
     loop {
         let mut changed = false;
         for class in &classes {

@@ -15,8 +15,10 @@ use crate::language::{Node, Operation, Symbol};
 pub(crate) struct Facts {
     /// Types of the results: one but of fences.
     pub(crate) types: Vec<TensorType>,
-    /// Of what follows from weights and literals alone: bytes of those.
+    /// Of what follows from weights and literals alone, and may be kept as a weight: bytes of those that it follows from.
     pub(crate) known: Option<u64>,
+    /// The same, of what may be too large to keep but not to compute on the way.
+    pub(crate) follows: Option<u64>,
 }
 
 /// Types of leaves, and the analysis.
@@ -68,6 +70,8 @@ fn is_computed_ahead(operator: &Operator, result: Option<&TensorType>, operands:
 
 /// A value that follows from weights is computed ahead only where it takes at most this many bytes, or twice those of the weights.
 const SMALL: u64 = 1 << 16;
+/// Times the bytes of the weights that a value on the way may take.
+const ON_THE_WAY: u64 = 8;
 
 impl Analysis<Node> for Types {
     type Data = Facts;
@@ -85,7 +89,7 @@ impl Analysis<Node> for Types {
             leaf => egraph.analysis.leaves.get(leaf).cloned().unwrap_or_default(),
         };
         let size = types.first().and_then(bytes);
-        let known = match &node.symbol {
+        let below = match &node.symbol {
             Symbol::Parameter(_) => size,
             Symbol::Operator(operation)
                 if is_computed_ahead(
@@ -94,23 +98,29 @@ impl Analysis<Node> for Types {
                     &node.children.iter().map(|id| egraph[*id].data.types.first()).collect::<Vec<_>>(),
                 ) =>
             {
-                let below =
-                    node.children.iter().try_fold(0u64, |sum, id| Some(sum.saturating_add(egraph[*id].data.known?)));
-                let below = if let Operator::Constant(_) = operation.operator { size } else { below };
-                below.filter(|below| size.is_some_and(|size| size <= SMALL.max(below.saturating_mul(2))))
+                match operation.operator {
+                    Operator::Constant(_) => size,
+                    _ => node
+                        .children
+                        .iter()
+                        .try_fold(0u64, |sum, id| Some(sum.saturating_add(egraph[*id].data.follows?))),
+                }
             }
             _ => None,
         };
-        Facts { types, known }
+        let within =
+            |times: u64| below.filter(|below| size.is_some_and(|size| size <= SMALL.max(below.saturating_mul(times))));
+        Facts { types, known: within(2), follows: within(ON_THE_WAY) }
     }
 
     fn merge(&mut self, to: &mut Facts, from: Facts) -> DidMerge {
-        let merged = match (to.known, from.known) {
+        let least = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        let did = DidMerge(to.known != merged, from.known != merged);
-        to.known = merged;
+        let merged = (least(to.known, from.known), least(to.follows, from.follows));
+        let did = DidMerge((to.known, to.follows) != merged, (from.known, from.follows) != merged);
+        (to.known, to.follows) = merged;
         did
     }
 }
@@ -160,6 +170,11 @@ impl Graph {
     /// Whether a value follows from weights and literals alone and is small enough to be computed ahead.
     pub fn is_known(&self, id: Id) -> bool {
         self.egraph[id].data.known.is_some()
+    }
+
+    /// Whether it can be computed ahead, on the way to something that is kept.
+    pub(crate) fn follows(&self, id: Id) -> bool {
+        self.egraph[id].data.follows.is_some()
     }
 
     /// Number of nodes.

@@ -110,7 +110,7 @@ impl Rewrite {
         let mut problem = Problem::default();
         for class in &classes {
             // What follows from weights is there when the program runs.
-            if known.contains_key(class) {
+            if graph.is_known(*class) {
                 nodes.push(Vec::new());
                 problem.classes.push(vec![Choice { cost: 1, children: Vec::new() }]);
                 continue;
@@ -167,6 +167,7 @@ impl Rewrite {
             }
             picked.insert(classes[place], node.clone());
         }
-        Some(Picked { nodes: picked, known, alternatives })
+        let kept = classes.into_iter().filter(|class| graph.is_known(*class)).collect();
+        Some(Picked { nodes: picked, known, kept, alternatives })
     }
 }

@@ -71,7 +71,12 @@ impl Dice {
                 let unit = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
                 // Away from zero, so that a quotient is no matter of luck.
                 let sign = if self.next() >> 63 == 0 { 1.0 } else { -1.0 };
-                if ty.dtype.is_float() { sign * (0.25 + 1.5 * unit) } else { (unit * 2.0).floor() }
+                match ty.dtype {
+                    DType::I8 => (unit * 256.0).floor() - 128.0,
+                    DType::U8 => (unit * 256.0).floor(),
+                    dtype if dtype.is_float() => sign * (0.25 + 1.5 * unit),
+                    _ => (unit * 2.0).floor(),
+                }
             })
             .collect();
         Tensor::from_f64s(ty.dtype, shape, &values).ok()

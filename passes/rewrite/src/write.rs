@@ -21,6 +21,8 @@ pub(crate) struct Picked {
     pub(crate) nodes: BTreeMap<Id, Node>,
     /// Nodes of classes that follow from weights.
     pub(crate) known: BTreeMap<Id, Node>,
+    /// Those of them that may be kept.
+    pub(crate) kept: BTreeSet<Id>,
     /// Of classes whose node a rule made, the best of the other nodes.
     pub(crate) alternatives: BTreeMap<Id, Alternative>,
 }
@@ -38,11 +40,11 @@ pub(crate) struct Alternative {
 impl Picked {
     /// The node of a class: of one that follows from weights, where that is more than a weight's shape, a derived parameter.
     fn node(&self, class: Id) -> Option<&Node> {
-        self.known.get(&class).or_else(|| self.nodes.get(&class))
+        if self.kept.contains(&class) { self.known.get(&class) } else { self.nodes.get(&class) }
     }
 
     fn is_derived(&self, class: Id) -> bool {
-        self.known.get(&class).is_some_and(|node| !is_trivial(node, &self.known))
+        self.kept.contains(&class) && self.known.get(&class).is_some_and(|node| !is_trivial(node, &self.known))
     }
 
     /// Whether this is what the function has already.

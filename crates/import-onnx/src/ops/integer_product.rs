@@ -17,9 +17,9 @@ use crate::import::node::{OpImport, Outputs};
 /// A factor: 8-bit integers, less a zero point.
 #[derive(Clone, Copy)]
 pub(super) struct Factor {
-    value: Handle,
+    pub(super) value: Handle,
     /// In i32, in a shape that broadcasts to the value's; none where it is known to be 0.
-    zero: Option<Handle>,
+    pub(super) zero: Option<Handle>,
 }
 
 impl Factor {

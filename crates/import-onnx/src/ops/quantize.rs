@@ -5,6 +5,7 @@ use tenon_graph_dialect::operators::{Cast, Dequantize, Function, Quantize, Reduc
 use tenon_tensor::DType;
 
 use super::cast::type_attribute;
+use super::integer_product::Factor;
 use crate::error::ImportError;
 use crate::import::importer::Handle;
 use crate::import::node::{OpImport, Outputs};
@@ -127,6 +128,17 @@ pub(super) fn dequantize(op: &mut OpImport<'_, '_, '_>) -> Outputs {
     let (scale, zero) = parameters(op, op.dtype(x))?;
     let dtype = declared.unwrap_or_else(|| op.dtype(scale));
     let (axis, block_size) = axis_and_block(op, x, scale)?;
+    let is_byte = matches!(op.dtype(x), DType::I8 | DType::U8);
+    let is_weight = is_byte && op.importer.builder.tensor(x).is_some() && op.importer.builder.tensor(zero).is_some();
+    if is_weight && block_size == 0 && dtype == DType::F32 && op.dtype(scale) == DType::F32 {
+        // A weight less its zero point, where that is bytes again, times its scales: the form in which products take it.
+        let axis = axis as usize;
+        if let Factor { value, zero: None } = Factor::of(op, x, Some(zero), axis)? {
+            let wide = op.cast(value, dtype)?;
+            let scale = spread(op, x, scale, axis, 0)?;
+            return Ok(vec![op.apply(Function::Multiply, &[wide, scale])?]);
+        }
+    }
     Ok(vec![op.emit(Dequantize { dtype, axis, block_size }, &[x, scale, zero])?])
 }
 

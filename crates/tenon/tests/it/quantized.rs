@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{file, names_in, tenon, testdata, write_npy};
+use crate::{file, names_in, tenon, testdata, write, write_npy};
 
 fn cases() -> Vec<PathBuf> {
     let root = PathBuf::from(testdata("quantized"));
@@ -78,11 +78,30 @@ fn bytes_reach_the_matrix_instructions() {
         ("conv_padded", "m16n8k32.row.col.s32.s8.u8.s32"),
         ("qlinear_matmul", "m16n8k32.row.col.s32.u8.s8.s32"),
         ("qlinear_conv", "m16n8k32.row.col.s32.s8.u8.s32"),
+        ("qdq_matmul", "m16n8k32.row.col.s32.u8.s8.s32"),
+        ("qdq_matmul_u8_weights", "m16n8k32.row.col.s32.u8.s8.s32"),
     ] {
         let model = testdata(&format!("quantized/{case}/model.onnx"));
         let ptx = tenon(&["lower", &model, "--target", "sm_80", "--stage", "ptx"]);
         let plain = ptx.done().replace(".satfinite", "");
         assert!(plain.contains(&format!("mma.sync.aligned.{instruction}")), "{case}");
         assert!(!ptx.stdout.contains(".satfinite"), "sums wrap as ONNX's do");
+    }
+}
+
+/// A product between dequantising and quantising is one kernel of bytes; a recipe that wants every rounding keeps it a product of floats.
+#[test]
+fn products_of_dequantised_values_are_integer_products_where_rewrites_may_reassociate() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = write(&folder, "exact.toml", "recipe = 1\n[semantic.numerics]\nrewrites = \"exact\"\n");
+    for case in ["qdq_matmul", "qdq_matmul_u8_weights"] {
+        let model = testdata(&format!("quantized/{case}/model.onnx"));
+        let fused = tenon(&["lower", &model, "--stage", "fuse"]).done().to_owned();
+        assert_eq!(fused.matches("graph.kernel ").count(), 1, "{fused}");
+        assert!(fused.contains("accumulate i32") && fused.contains("\"integer-product\""), "{fused}");
+        let exact = tenon(&["lower", &model, "--recipe", &recipe, "--stage", "fuse"]).done().to_owned();
+        assert!(exact.contains("accumulate f32") && !exact.contains("accumulate i32"), "{exact}");
+        let disabled = tenon(&["lower", &model, "--disable", "integer-product", "--stage", "fuse"]).done().to_owned();
+        assert!(!disabled.contains("accumulate i32"), "{disabled}");
     }
 }

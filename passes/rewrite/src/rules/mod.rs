@@ -3,6 +3,7 @@
 mod algebra;
 mod contraction;
 mod horizontal;
+mod integer;
 mod powers;
 mod recognition;
 mod scaling;
@@ -24,6 +25,7 @@ pub const RULES: &[Rule] = &[
     contraction::TRANSPOSED_RIGHT,
     contraction::TRANSPOSED_RESULT,
     contraction::RESHAPED_RESULT,
+    integer::INTEGER_PRODUCT,
     horizontal::MERGE_CONTRACTIONS,
     horizontal::MERGE_ELEMENTWISE,
     algebra::SUBTRACT_KNOWN,

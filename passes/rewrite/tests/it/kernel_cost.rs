@@ -26,7 +26,8 @@ fn a_product_with_bias_beside_two_kernels() {
     let op = module.op().walk().into_iter().find(|op| op.is("graph.kernel")).unwrap();
     let (x, w, b, y) = (4.0 * 1024.0 * 512.0, 4.0 * 512.0 * 2048.0, 4.0 * 2048.0, 4.0 * 1024.0 * 2048.0);
     // A picosecond a byte, a microsecond a launch.
-    let memory = CostModel { launch: 1e6, byte: 1.0, multiply_add: 0.0, half_multiply_add: 0.0 };
+    let memory =
+        CostModel { launch: 1e6, byte: 1.0, multiply_add: 0.0, half_multiply_add: 0.0, byte_multiply_add: 0.0 };
     let cost = memory.kernel(op).unwrap();
     assert!((cost.us - (1.0 + (x + w + b + y) / 1e6)).abs() < 1e-9, "{cost:?}");
     let other = cost.alternative.unwrap();
@@ -34,7 +35,8 @@ fn a_product_with_bias_beside_two_kernels() {
     assert!((other.us - (2.0 + (x + w + b + 3.0 * y) / 1e6)).abs() < 1e-9, "{other:?}");
     assert_eq!(other.what, "two kernels, the second from `graph.elementwise` of Add_1 on");
     // Where arithmetic takes longer than memory, it counts, and once.
-    let arithmetic = CostModel { launch: 1e6, byte: 0.0, multiply_add: 1.0, half_multiply_add: 0.0 };
+    let arithmetic =
+        CostModel { launch: 1e6, byte: 0.0, multiply_add: 1.0, half_multiply_add: 0.0, byte_multiply_add: 0.0 };
     let cost = arithmetic.kernel(op).unwrap();
     assert!((cost.us - (1.0 + 1024.0 * 2048.0 * 512.0 / 1e6)).abs() < 1e-6, "{cost:?}");
     let main = module.body().ops().into_iter().find(|op| op.is("func.func")).unwrap();
