@@ -15,6 +15,10 @@ fn kernels_with_what_they_cost_and_what_was_rejected() {
     });
     let summary = tenon(&["--json", "explain", &encoder(), "--summary"]);
     let summary: serde_json::Value = serde_json::from_str(summary.done()).unwrap();
+    let text = serde_json::to_string_pretty(&summary).unwrap().replace(&format!("{folder}/"), "");
+    insta::with_settings!({snapshot_path => testdata("explain"), prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!("encoder.json", text);
+    });
     for kernel in summary["kernels"].as_array().unwrap() {
         let us = kernel["estimated_us"].as_f64().unwrap();
         // A launch at least; and no fusion that costs more than it saves.
@@ -23,6 +27,20 @@ fn kernels_with_what_they_cost_and_what_was_rejected() {
             assert!(us < other, "{kernel}");
         }
     }
+}
+
+/// What was decided, remark by remark: rewrites with their rules, kernels with their nodes.
+#[test]
+fn remarks_of_a_small_model() {
+    let model = testdata("quantized/qdq_matmul/model.onnx");
+    let folder = Path::new(&model).parent().unwrap().display().to_string();
+    let text = tenon(&["explain", &model]).done().replace(&format!("{folder}/"), "");
+    let json: serde_json::Value = serde_json::from_str(tenon(&["--json", "explain", &model]).done()).unwrap();
+    let json = serde_json::to_string_pretty(&json).unwrap().replace(&format!("{folder}/"), "");
+    insta::with_settings!({snapshot_path => testdata("explain"), prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!("remarks", text);
+        insta::assert_snapshot!("remarks.json", json);
+    });
 }
 
 #[test]
