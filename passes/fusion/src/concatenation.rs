@@ -46,7 +46,8 @@ impl Plan<'_, '_> {
             }
             let node = &self.nodes[writer];
             // What no kernel has taken yet would join one of the concatenation's own.
-            let joins = !self.taken[writer] && node.family == Some(Family::Map) && !self.is_heavy(writer);
+            let is_map = !self.taken[writer] && node.family == Some(Family::Map);
+            let joins = is_map && !self.is_heavy(writer) && !self.keeps_more(writer);
             maps += usize::from(joins);
         }
         maps < if self.is_read_by_map(place) { 1 } else { 2 }
@@ -96,6 +97,17 @@ impl Plan<'_, '_> {
         );
         let count = self.nodes[place].results.iter().map(|ty| ty.element_capacity().unwrap_or(u64::MAX)).max();
         loops && count.is_none_or(|count| count > SMALL)
+    }
+
+    /// Whether taking a part of a value later, in the kernel of a concatenation, would keep much more in memory until then: nothing else reads
+    /// that value.
+    pub(crate) fn keeps_more(&self, place: usize) -> bool {
+        let node = &self.nodes[place];
+        let (Some(Operator::Slice(_)), Some(operand)) = (&node.operator, node.op.operand(0)) else { return false };
+        let elements = |ty: &TensorType| ty.element_capacity().unwrap_or(u64::MAX);
+        let own = node.results.iter().map(elements).max().unwrap_or(0);
+        let all = TensorType::read(operand.ty()).map_or(u64::MAX, |ty| elements(&ty));
+        operand.defining_op().is_some() && operand.users().len() == 1 && all > own.saturating_mul(2)
     }
 
     /// The concatenations that a result is written into, the innermost first.

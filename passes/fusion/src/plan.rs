@@ -284,7 +284,8 @@ impl<'m, 'f> Plan<'m, 'f> {
         let few = self.nodes[place].op.operand_count() <= MAX_OPERANDS;
         let members: Vec<usize> = reading.keys().copied().collect();
         // Every place of a concatenation computes an element of each of its operands.
-        let again = members.iter().any(|member| self.is_concat(*member)) && self.is_heavy(place);
+        let again =
+            members.iter().any(|member| self.is_concat(*member)) && (self.is_heavy(place) || self.keeps_more(place));
         few && !again
             && !self.taken[place]
             && !reading.contains_key(&place)
