@@ -143,8 +143,10 @@ def Graph_AttentionOp : Graph_NaryOp<"attention"> {
   let summary = "softmax(cap(scale · q kᵀ) + mask) v on [batch, heads, sequence, dimension]; inputs q, k, v and optionally a mask";
   let description = [{Fewer key heads than query heads: each key head serves a group. `softcap` c makes a score c · tanh(score / c). A mask of
     truth values hides the keys where it is false; one of numbers is added, and hides where it is -∞. `causal` hides keys after the query: `start`, query i
-    sees keys 0 to i; `end`, the last query and the last key are of one time. A query that sees no key gives 0. f16 and bf16 compute in f32.}];
-  let arguments = (ins F64Attr:$scale, OptionalAttr<F64Attr>:$softcap, OptionalAttr<StrAttr>:$causal, Variadic<Tensor>:$inputs);
+    sees keys 0 to i; `end`, the last query and the last key are of one time. A query that sees no key gives 0; with
+    `plain_softmax` it gives NaN, and a mask of numbers is added and no more. f16 and bf16 compute in f32.}];
+  let arguments = (ins F64Attr:$scale, OptionalAttr<F64Attr>:$softcap, OptionalAttr<StrAttr>:$causal, UnitAttr:$plain_softmax,
+                       Variadic<Tensor>:$inputs);
 }
 def Graph_ResizeOp : Graph_UnaryOp<"resize"> {
   let summary = "Interpolation to `sizes`: nearest, linear, cubic";

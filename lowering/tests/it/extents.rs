@@ -421,7 +421,7 @@ fn attention() {
                 named(dtype, &["b", "2", "t", "16"]),
             ];
             check("attention", &inputs, tolerance, SMALL, &|at, v, _| {
-                vec![op(at, Attention { scale: 0.25, softcap: None, causal }, v)]
+                vec![op(at, Attention { scale: 0.25, softcap: None, causal, plain_softmax: false }, v)]
             });
         }
         let masked = [
@@ -430,9 +430,11 @@ fn attention() {
             named(dtype, &["b", "1", "t", "16"]),
             named(DType::Bool, &["b", "1", "1", "t"]),
         ];
-        check("attention", &masked, tolerance, SMALL, &|at, v, _| {
-            vec![op(at, Attention { scale: 0.25, softcap: None, causal: None }, v)]
-        });
+        for plain_softmax in [false, true] {
+            check("attention", &masked, tolerance, SMALL, &|at, v, _| {
+                vec![op(at, Attention { scale: 0.25, softcap: None, causal: None, plain_softmax }, v)]
+            });
+        }
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn decompose<'m>(
         scores = emit.apply(Function::Select, &[visible, scores, emit.scalar(f64::NEG_INFINITY, compute)?])?;
     }
     let mut weights = emit.op(Softmax { axis: -1, log: false }, &[scores])?;
-    if let Some(visible) = mask.visible.filter(|_| mask.may_hide_all) {
+    if let Some(visible) = mask.visible.filter(|_| mask.may_hide_all && !op.plain_softmax) {
         let any = Reduce { kind: ReduceKind::Any, axes: vec![-1], keep_dims: true };
         let sees = emit.op(any, &[visible])?;
         weights = emit.apply(Function::Select, &[sees, weights, emit.scalar(0.0, compute)?])?;
@@ -102,13 +102,13 @@ impl<'m> Mask<'m> {
         if let Some(given) = operands.get(3) {
             let given = with_heads(emit, *given, heads)?;
             mask.may_hide_all = true;
-            mask.visible = Some(match emit.ty(given)?.dtype {
-                DType::Bool => given,
-                dtype => {
-                    mask.added = Some(given);
-                    emit.apply(Function::NotEqual, &[given, emit.scalar(f64::NEG_INFINITY, dtype)?])?
-                }
-            });
+            let dtype = emit.ty(given)?.dtype;
+            mask.added = Some(given).filter(|_| dtype != DType::Bool);
+            mask.visible = match dtype {
+                DType::Bool => Some(given),
+                _ if op.plain_softmax => None,
+                _ => Some(emit.apply(Function::NotEqual, &[given, emit.scalar(f64::NEG_INFINITY, dtype)?])?),
+            };
         }
         if let Some(causal) = op.causal {
             let (q, k) = (operands[0], operands[1]);

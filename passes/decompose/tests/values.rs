@@ -106,6 +106,7 @@ proptest! {
         (queries, keys, width, values) in (0..5u64, 0..6u64, 1..5u64, 1..4u64),
         softcap in proptest::option::of(Just(1.5)),
         causal in proptest::option::of(prop_oneof![Just(Causal::Start), Just(Causal::End)]),
+        plain_softmax in any::<bool>(),
         mask in proptest::option::of((0..3usize, 0..5usize, any::<[bool; 4]>())),
     ) {
         let heads = groups * each;
@@ -123,6 +124,6 @@ proptest! {
         }
         let operands: Vec<_> =
             types.iter().enumerate().map(|(index, ty)| random(ty, seed.wrapping_add(index as u64), index == 3)).collect();
-        check(&Attention { scale: 0.4, softcap, causal }.into(), &operands);
+        check(&Attention { scale: 0.4, softcap, causal, plain_softmax }.into(), &operands);
     }
 }

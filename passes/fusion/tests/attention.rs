@@ -76,6 +76,41 @@ fn spellings_become_one_kernel_and_keep_their_values() {
     }
 }
 
+/// A softmax that is written out has NaN where it sees no key, and so has the kernel: by numbers that are added, and by a choice of -∞.
+#[test]
+fn a_row_of_nothing_visible_stays_nan() {
+    let session = Session::new();
+    let text = text();
+    let before = session.parse_module(&text, "before").unwrap();
+    let mut after = session.parse_module(&text, "after").unwrap();
+    run(&mut after, Recipe::default());
+    for (name, hidden) in [("encoder", f64::NEG_INFINITY), ("decoder", 0.0)] {
+        let function =
+            before.body().ops().into_iter().find(|op| op.string("sym_name").as_deref() == Some(name)).unwrap();
+        let types = function.region_block(0).unwrap().arguments().into_iter();
+        let mut inputs: Vec<_> = types
+            .enumerate()
+            .map(|(index, value)| random(&TensorType::read(value.ty()).unwrap(), index as u64 + 1))
+            .collect();
+        let mask = inputs.pop().unwrap();
+        // The first row of the mask: of batch 0, or of query 0.
+        let row = *mask.shape().last().unwrap();
+        let shown = if hidden == 0.0 { 1.0 } else { 0.0 };
+        let values: Vec<f64> =
+            (0..mask.element_count()).map(|index| if index < row { hidden } else { shown }).collect();
+        inputs.push(Tensor::from_f64s(mask.dtype(), mask.shape().to_vec(), &values).unwrap());
+        let of = |module: &Module<'_>| run_function(module, name, &inputs, &|_| None, Mode::F64).unwrap().remove(0);
+        let (one, other) = (of(&before), of(&after));
+        let mut count = 0;
+        for element in 0..one.element_count() {
+            let (a, b) = (one.get_f64(element).unwrap(), other.get_f64(element).unwrap());
+            count += usize::from(a.is_nan());
+            assert!(a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-6, "{name}, element {element}: {a} and {b}");
+        }
+        assert!(count > 0 && count < one.element_count(), "{name}: {count}");
+    }
+}
+
 #[test]
 fn recipes_that_do_not_reassociate_leave_it() {
     let session = Session::new();

@@ -158,7 +158,7 @@ fn operators_that_keep_rows_apart_give_the_same_numbers_in_parts() {
     in_parts(gather(GatherKind::Elements, 1, 0), &[f32s(&[-1, 3]), ty(DType::I64, &[-1, 2])]).unwrap();
     in_parts(gather(GatherKind::Nd, 0, 1), &[f32s(&[-1, 3]), ty(DType::I64, &[-1, 2, 1])]).unwrap();
     in_parts(gather(GatherKind::Nd, 0, 0), &[f32s(&[3, 2]), ty(DType::I64, &[-1, 2])]).unwrap();
-    let attention = Attention { scale: 0.5, softcap: None, causal: Some(Causal::End) };
+    let attention = Attention { scale: 0.5, softcap: None, causal: Some(Causal::End), plain_softmax: false };
     let heads = f32s(&[-1, 2, 3, 4]);
     in_parts(attention.clone(), &[heads.clone(), heads.clone(), heads.clone()]).unwrap();
     in_parts(attention, &[heads.clone(), heads.clone(), heads, f32s(&[3, 3])]).unwrap();

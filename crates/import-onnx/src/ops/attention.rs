@@ -77,7 +77,7 @@ pub(super) fn attention(op: &mut OpImport<'_, '_, '_>) -> Outputs {
         }
         _ => {
             let Options { scale, softcap, .. } = options;
-            let attention = Attention { scale, softcap, causal: mask.causal };
+            let attention = Attention { scale, softcap, causal: mask.causal, plain_softmax: false };
             let operands: Vec<Handle> = [q, keys, values].into_iter().chain(mask.operand).collect();
             op.emit(attention, &operands)?
         }

@@ -68,7 +68,8 @@ pub(super) fn attention(op: &mut OpImport<'_, '_, '_>) -> Results {
     if is_causal && all.len() > 3 {
         return Err(op.invalid("a mask and `is_causal` exclude each other"));
     }
-    let attention = Attention { scale, softcap: None, causal: is_causal.then_some(Causal::Start) };
+    let attention =
+        Attention { scale, softcap: None, causal: is_causal.then_some(Causal::Start), plain_softmax: false };
     let result = op.emit_one(attention, &all)?;
     let mut target = shape;
     if let Some(last) = target.last_mut() {

@@ -2,7 +2,8 @@
 //!
 //! A score is the sum over the head dimension in order, times `scale`, through `cap · tanh(score / cap)` where there is a cap, plus the mask where
 //! that is of numbers. The score of a hidden key is -∞ whatever the operands are. The softmax of a query's scores is that of `graph.softmax`; the
-//! result sums over the keys in order. A query that sees no key gives 0.
+//! result sums over the keys in order. A query that sees no key gives 0, unless softmax is plain: then a mask of numbers hides nothing but by
+//! what it adds, and softmax of nothing but -∞ is NaN.
 
 use rayon::prelude::*;
 use tenon_graph_dialect::operators::{Attention, Causal};
@@ -61,7 +62,7 @@ fn attention<T: Real>(op: &Attention, call: &Call<'_>) -> Vec<T> {
                 let hidden = j >= end
                     || match &mask {
                         Some(Mask::Visible(mask, steps)) => mask[at(steps, j)] == 0,
-                        Some(Mask::Added(mask, steps)) => mask[at(steps, j)] == -T::INFINITY,
+                        Some(Mask::Added(mask, steps)) => !op.plain_softmax && mask[at(steps, j)] == -T::INFINITY,
                         None => false,
                     };
                 if hidden {
@@ -80,7 +81,7 @@ fn attention<T: Real>(op: &Attention, call: &Call<'_>) -> Vec<T> {
                 }
             })
             .collect();
-        if sees {
+        if sees || op.plain_softmax && keys > 0 {
             softmax(&mut scores, false);
         } else {
             scores.fill(T::ZERO);
@@ -122,7 +123,7 @@ mod tests {
     fn weights_follow_scores_scale_and_mask() {
         let q = f32s(&[1, 1, 1, 1], &[1.0]);
         let v = f32s(&[1, 1, 2, 2], &[8.0, 0.0, 0.0, 16.0]);
-        let op = Attention { scale: 2.0, softcap: None, causal: None };
+        let op = Attention { scale: 2.0, softcap: None, causal: None, plain_softmax: false };
         // Scores 0 and 2·ln √3 = ln 3: weights 1/4 and 3/4.
         let k = keys(&[0.0, 3f64.sqrt().ln()]);
         close(&values(op.clone(), &[q.clone(), k.clone(), v.clone()]), &[2.0, 12.0], 1e-5);
@@ -136,14 +137,14 @@ mod tests {
     fn causal_queries_see_keys_up_to_their_own() {
         let q = f32s(&[1, 1, 3, 1], &[0.0; 3]);
         let v = f32s(&[1, 1, 3, 1], &[6.0, 0.0, 3.0]);
-        let op = Attention { scale: 1.0, softcap: None, causal: Some(Causal::Start) };
+        let op = Attention { scale: 1.0, softcap: None, causal: Some(Causal::Start), plain_softmax: false };
         assert_eq!(values(op, &[q, keys(&[1.0, 2.0, 3.0]), v]), [6.0, 3.0, 3.0]);
     }
 
     #[test]
     fn queries_and_keys_may_be_aligned_at_their_ends() {
         let v = f32s(&[1, 1, 3, 1], &[6.0, 0.0, 3.0]);
-        let op = Attention { scale: 1.0, softcap: None, causal: Some(Causal::End) };
+        let op = Attention { scale: 1.0, softcap: None, causal: Some(Causal::End), plain_softmax: false };
         // Two queries after a key of the cache: they see two and three keys.
         let q = f32s(&[1, 1, 2, 1], &[0.0; 2]);
         assert_eq!(values(op.clone(), &[q, keys(&[1.0, 2.0, 3.0]), v.clone()]), [3.0, 3.0]);
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn hidden_keys_count_for_nothing_and_queries_without_keys_give_zero() {
-        let op = Attention { scale: 1.0, softcap: None, causal: None };
+        let op = Attention { scale: 1.0, softcap: None, causal: None, plain_softmax: false };
         let q = f32s(&[1, 1, 3, 1], &[1.0; 3]);
         let v = f32s(&[1, 1, 2, 1], &[5.0, 7.0]);
         let shown = tensor(DType::Bool, &[3, 2], &[1.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
@@ -168,8 +169,32 @@ mod tests {
     }
 
     #[test]
+    fn plain_softmax_of_nothing_visible_is_not_a_number() {
+        let op = Attention { scale: 1.0, softcap: None, causal: Some(Causal::End), plain_softmax: true };
+        let v = f32s(&[1, 1, 2, 1], &[5.0, 7.0]);
+        // Of three queries the first comes before every key, and sees what the mask leaves of none.
+        let q = f32s(&[1, 1, 3, 1], &[1.0; 3]);
+        let found = values(op.clone(), &[q.clone(), keys(&[0.0; 2]), v.clone()]);
+        assert!(found[0].is_nan());
+        assert_eq!(found[1..], [5.0, 6.0]);
+        let open = Attention { causal: None, ..op };
+        let shown = tensor(DType::Bool, &[3, 2], &[1.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
+        let found = values(open.clone(), &[q.clone(), keys(&[0.0; 2]), v.clone(), shown]);
+        assert!(found[0] == 5.0 && found[1].is_nan() && found[2] == 6.0, "{found:?}");
+        // What a mask of numbers is added to stays what it is: NaN is not hidden.
+        let added = f32s(&[3, 2], &[0.0, f64::NEG_INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY, 0.0, 0.0]);
+        let found = values(open.clone(), &[q.clone(), keys(&[0.0; 2]), v.clone(), added.clone()]);
+        assert!(found[0] == 5.0 && found[1].is_nan() && found[2] == 6.0, "{found:?}");
+        let found = values(open.clone(), &[q.clone(), keys(&[0.0, f64::NAN]), v, added]);
+        assert!(found.iter().all(|value| value.is_nan()), "{found:?}");
+        // A sum over no keys is 0.
+        let none = f32s(&[1, 1, 0, 1], &[]);
+        assert_eq!(values(open, &[q, none.clone(), none]), [0.0; 3]);
+    }
+
+    #[test]
     fn scores_are_capped_before_the_mask() {
-        let op = Attention { scale: 1.0, softcap: Some(0.5), causal: None };
+        let op = Attention { scale: 1.0, softcap: Some(0.5), causal: None, plain_softmax: false };
         let q = f32s(&[1, 1, 1, 1], &[1.0]);
         let v = f32s(&[1, 1, 2, 1], &[0.0, 1.0]);
         // 0.5 tanh(±1000 / 0.5) = ±0.5: the weights are in the ratio of 1 to e.
@@ -186,14 +211,17 @@ mod tests {
         let q = f32s(&[1, 4, 1, 1], &[0.0; 4]);
         let k = f32s(&[1, 2, 1, 1], &[0.0; 2]);
         let v = f32s(&[1, 2, 1, 1], &[5.0, 7.0]);
-        assert_eq!(values(Attention { scale: 1.0, softcap: None, causal: None }, &[q, k, v]), [5.0, 5.0, 7.0, 7.0]);
+        assert_eq!(
+            values(Attention { scale: 1.0, softcap: None, causal: None, plain_softmax: false }, &[q, k, v]),
+            [5.0, 5.0, 7.0, 7.0]
+        );
     }
 
     #[test]
     fn halves_round_once() {
         let half = |shape: &[usize], values: &[f64]| tensor(DType::F16, shape, values);
         // Three weights of 1/3 on equal values: exact but for f32 roundings, which f16 does not see.
-        let op = Attention { scale: 1.0, softcap: None, causal: None };
+        let op = Attention { scale: 1.0, softcap: None, causal: None, plain_softmax: false };
         let operands = [half(&[1, 1, 1, 1], &[1.0]), half(&[1, 1, 3, 1], &[2.0; 3]), half(&[1, 1, 3, 1], &[3.0; 3])];
         assert_eq!(values(op, &operands), [3.0]);
     }

@@ -3,7 +3,7 @@
 use tenon_ir::{Attribute, Context, Op};
 use tenon_tensor::DType;
 
-use crate::operators::attributes::{Attributes, keywords};
+use crate::operators::attributes::{Attributes, keywords, push_flag};
 use crate::operators::{broadcast_dims, dtype_error, shape_error};
 use crate::requirement::broadcast_requirements;
 use crate::{ErrorKind, OperatorKind, Requirement, SemanticError, TensorType};
@@ -21,7 +21,9 @@ keywords! {
 /// softmax(cap(scale · q kᵀ) + mask) v; q `[B, H, T, D]`, k `[B, G, S, D]`, v `[B, G, S, E]`, H a multiple of G.
 ///
 /// The optional mask broadcasts to `[B, H, T, S]`. One of truth values hides the keys where it is false. One of numbers is added to the scores,
-/// and hides the keys where it is -∞; it has the operands' type, or the type that they compute in. A query that sees no key gives 0.
+/// and hides the keys where it is -∞; it has the operands' type, or the type that they compute in. A query that sees no key gives 0, and a score
+/// that is hidden counts for nothing, be it NaN. With `plain_softmax` neither is so: a mask of numbers is added and no more, and a query all
+/// of whose scores are -∞ gives NaN, as products and a softmax that are written out do. Of no keys at all the sum is 0 in either case.
 ///
 /// f16 and bf16 compute in f32 throughout and round once.
 ///
@@ -34,6 +36,8 @@ pub struct Attention {
     pub softcap: Option<f64>,
     /// Hides the keys of times to come.
     pub causal: Option<Causal>,
+    /// Softmax as IEEE arithmetic has it: NaN of nothing but -∞. Without it, softmax is safe: such a query gives 0.
+    pub plain_softmax: bool,
 }
 
 impl Attention {
@@ -50,13 +54,14 @@ impl OperatorKind for Attention {
         let attributes = Attributes::of(op);
         let softcap = if attributes.flag("softcap") { Some(attributes.float("softcap")?) } else { None };
         let causal = if attributes.flag("causal") { Some(attributes.keyword("causal")?) } else { None };
-        Ok(Attention { scale: attributes.float("scale")?, softcap, causal })
+        Ok(Attention { scale: attributes.float("scale")?, softcap, causal, plain_softmax: attributes.flag("plain_softmax") })
     }
 
     fn attributes<'s>(&self, context: Context<'s>) -> Vec<(&'static str, Attribute<'s>)> {
         let mut list = vec![("scale", context.f64(self.scale))];
         list.extend(self.softcap.map(|softcap| ("softcap", context.f64(softcap))));
         list.extend(self.causal.map(|causal| ("causal", context.string(causal.name()))));
+        push_flag(&mut list, "plain_softmax", self.plain_softmax, context);
         list
     }
 
@@ -118,7 +123,7 @@ mod tests {
 
     #[test]
     fn operands_fit_together() {
-        let plain = Attention { scale: 1.0, softcap: None, causal: None };
+        let plain = Attention { scale: 1.0, softcap: None, causal: None, plain_softmax: false };
         let t = |dtype, shape: &[u64]| TensorType::fixed(dtype, shape);
         let (q, k, v) = (t(DType::F16, &[2, 4, 1, 8]), t(DType::F16, &[2, 2, 5, 8]), t(DType::F16, &[2, 2, 5, 3]));
         let infer = |mask: Option<TensorType>| {

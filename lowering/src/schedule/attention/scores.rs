@@ -120,11 +120,19 @@ impl<'m> Softmax<'_, '_, 'm> {
             if dtype == DType::Bool {
                 visible = and_masks(builder, &visible, &given)?;
             } else {
+                let wide = |code: Scalar<'m>, given: Value<'m>| match dtype {
+                    DType::F32 => Ok(given),
+                    _ => code.convert("arith.extf", given, DType::F32),
+                };
+                if attention.plain_softmax {
+                    value = builder.map1(&[&value, &given], layout, DType::F32, |code, values| {
+                        let wide = wide(code, values[1])?;
+                        Ok(code.op("arith.addf", &[values[0], wide])?)
+                    })?;
+                    return self.hide(builder, &visible, value);
+                }
                 let added = builder.map(&[&value, &given], layout, &[DType::F32, DType::Bool], |code, values| {
-                    let wide = match dtype {
-                        DType::F32 => values[1],
-                        _ => code.convert("arith.extf", values[1], DType::F32)?,
-                    };
+                    let wide = wide(code, values[1])?;
                     let hidden = code.float(f64::NEG_INFINITY, DType::F32)?;
                     let shown = code.compare_float(FloatPredicate::UnorderedNotEqual, wide, hidden)?;
                     Ok(vec![code.op("arith.addf", &[values[0], wide])?, shown])
@@ -135,8 +143,13 @@ impl<'m> Softmax<'_, '_, 'm> {
                 visible = and_masks(builder, &visible, &shown)?;
             }
         }
-        let Some(visible) = visible else { return Ok(value) };
-        map(builder, &[&visible, &value], DType::F32, |code, values| {
+        self.hide(builder, &visible, value)
+    }
+
+    /// Scores with -∞ where a key is not visible.
+    fn hide(&self, builder: TileBuilder<'m>, visible: &Mask<'m>, scores: Tile<'m>) -> Result<Tile<'m>, LoweringError> {
+        let Some(visible) = visible else { return Ok(scores) };
+        map(builder, &[visible, &scores], DType::F32, |code, values| {
             Ok(code.select(values[0], values[1], code.float(f64::NEG_INFINITY, DType::F32)?)?)
         })
     }
@@ -261,16 +274,23 @@ impl<'m> Softmax<'_, '_, 'm> {
         reduced.into_iter().next().ok_or_else(|| LoweringError::unsupported("hw.reduce", "no result"))
     }
 
-    /// What a row's results are divided by, as a factor: 0 for a query that sees no key.
+    /// What a row's results are divided by, as a factor: 0 for a query that sees no key. A plain softmax has ∞ there, which makes NaN of its 0.
     pub(super) fn factor(&self, builder: TileBuilder<'m>, sum: &Tile<'m>) -> Result<Tile<'m>, LoweringError> {
-        let may_hide_all = self.plan.problem.may_hide_all();
+        let problem = &self.plan.problem;
+        let plain = problem.attention.plain_softmax;
+        let is_never_zero =
+            if plain { problem.keys.known().is_some_and(|keys| keys > 0) } else { !problem.may_hide_all() };
+        let keys = if plain && !is_never_zero { Some(problem.keys.value(builder.scalar())?) } else { None };
         Ok(builder.map1(&[sum], &sum.ty.layout, DType::F32, |code, values| {
             let (zero, one) = (code.float(0.0, DType::F32)?, code.float(1.0, DType::F32)?);
             let factor = code.op("arith.divf", &[one, values[0]])?;
-            if !may_hide_all {
+            if is_never_zero {
                 return Ok(factor);
             }
-            let nothing = code.compare_float(FloatPredicate::OrderedEqual, values[0], zero)?;
+            let nothing = match keys {
+                Some(keys) => code.compare_int(IntegerPredicate::Equal, keys, code.i32(0)?)?,
+                None => code.compare_float(FloatPredicate::OrderedEqual, values[0], zero)?,
+            };
             Ok(code.select(nothing, zero, factor)?)
         })?)
     }

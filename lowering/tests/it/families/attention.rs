@@ -10,7 +10,7 @@ use crate::graph_kernels::{F16, F32, case, check, check_for, check_on, ew, op, r
 const BF16: DType = DType::BF16;
 
 fn plain(scale: f64) -> Attention {
-    Attention { scale, softcap: None, causal: None }
+    Attention { scale, softcap: None, causal: None, plain_softmax: false }
 }
 
 /// Results of f16 and bf16 are rounded once, their weights once more.
@@ -97,11 +97,12 @@ fn masks_of_every_shape() {
     }
 }
 
-/// Of every other query all keys are hidden, by false, by -∞, and by the least number, which hides nothing.
+/// Of every other query all keys are hidden, by false, by -∞, and by the least number, which hides nothing: 0, or NaN of a plain softmax.
 #[test]
-fn a_query_without_keys_gives_zero() {
+fn a_query_without_keys_gives_zero_or_nan() {
     let sizes = [1, 1, 1, 6, 70, 16, 16];
-    for dtype in [F16, F32] {
+    for (dtype, plain_softmax) in [(F16, false), (F32, false), (F16, true), (F32, true)] {
+        let attention = Attention { plain_softmax, ..plain(0.4) };
         for (element, hidden) in
             [(DType::Bool, 0.0), (F32, f64::NEG_INFINITY), (dtype, f64::NEG_INFINITY), (F32, f64::from(f32::MIN))]
         {
@@ -113,8 +114,21 @@ fn a_query_without_keys_gives_zero() {
                 operands(dtype, sizes).iter().enumerate().map(|(index, ty)| random(ty, index as u64 + 1)).collect();
             inputs.push(mask);
             check_on(case("attention", &types(&inputs), tolerance(dtype)), &inputs, &|at, v| {
-                vec![op(at, plain(0.4), v)]
+                vec![op(at, attention.clone(), v)]
             });
+        }
+    }
+}
+
+/// A plain softmax with causal order, masks and more queries than keys: the first queries see no key and give NaN.
+#[test]
+fn plain_softmax_with_every_mask() {
+    for dtype in [F16, F32] {
+        let sizes = [1, 2, 1, 70, 41, 16, 16];
+        let attention = Attention { plain_softmax: true, causal: Some(Causal::End), ..plain(0.25) };
+        run(&attention, dtype, sizes, None);
+        for element in [DType::Bool, dtype, F32] {
+            run(&attention, dtype, sizes, Some(t(element, &[70, 41])));
         }
     }
 }

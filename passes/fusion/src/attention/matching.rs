@@ -248,7 +248,7 @@ fn attention_fits(attention: &Attention, types: &[TensorType]) -> bool {
 
 impl<'m> Found<'m> {
     fn attention(&self) -> Attention {
-        Attention { scale: self.scale, softcap: None, causal: None }
+        Attention { scale: self.scale, softcap: None, causal: None, plain_softmax: !self.masks.is_empty() }
     }
 
     /// Dimensions of an operand in the order of attention, of rank 4.

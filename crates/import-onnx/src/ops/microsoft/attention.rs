@@ -102,7 +102,7 @@ fn attend(op: &mut OpImport<'_, '_, '_>, x: Handle, [q, k, v]: [Handle; 3], sett
         None => masked,
     };
     let operands: Vec<Handle> = [q, keys, values].into_iter().chain(masked).collect();
-    let result = op.emit(Attention { scale, softcap: None, causal }, &operands)?;
+    let result = op.emit(Attention { scale, softcap: None, causal, plain_softmax: false }, &operands)?;
     let result = join(op, result)?;
     match present {
         Some(present) => Ok(vec![result, present]),

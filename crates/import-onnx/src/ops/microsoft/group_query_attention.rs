@@ -95,7 +95,7 @@ pub(in crate::ops) fn group_query_attention(op: &mut OpImport<'_, '_, '_>) -> Ou
         mask = op.apply(Function::Select, &[visible, bias, hidden])?;
     }
     let scale = if scale == 0.0 { default_scale(op, q)? } else { f64::from(scale) };
-    let result = op.emit(Attention { scale, softcap, causal: None }, &[q, keys, values, mask])?;
+    let result = op.emit(Attention { scale, softcap, causal: None, plain_softmax: false }, &[q, keys, values, mask])?;
     Ok(vec![join(op, result)?, keys, values])
 }
 

@@ -62,7 +62,7 @@ pub(in crate::ops) fn multi_head_attention(op: &mut OpImport<'_, '_, '_>) -> Out
     let causal = (causal && masked.is_none()).then_some(Causal::End);
     let masked = with_bias(op, 5, masked)?;
     let operands: Vec<Handle> = [q, k, v].into_iter().chain(masked).collect();
-    let result = op.emit(Attention { scale, softcap: None, causal }, &operands)?;
+    let result = op.emit(Attention { scale, softcap: None, causal, plain_softmax: false }, &operands)?;
     Ok(vec![join(op, result)?, k, v])
 }
 
