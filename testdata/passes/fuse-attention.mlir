@@ -43,7 +43,28 @@ func.func @operator(%q: tensor<1x4x8x16xf32>, %k: tensor<1x2x9x16xf32>, %v: tens
   %0 = graph.attention(%q, %k, %v) {scale = 2.500000e-01 : f64, causal = "end"} : (tensor<1x4x8x16xf32>, tensor<1x2x9x16xf32>, tensor<1x2x9x16xf32>) -> tensor<1x4x8x16xf32> loc("Attention")
   return %0 : tensor<1x4x8x16xf32>
 }
-// None: weights that are a result too; a choice of a number that scores may reach; softmax over the queries; f64; heads of 512.
+// A bias of each head and a mask of each batch, of which neither is as large as their sum, and a scale behind them.
+func.func @two_terms(%q: tensor<2x2x4x8xf32>, %k: tensor<2x2x8x4xf32>, %v: tensor<2x2x4x8xf32>, %bias: tensor<1x2x4x4xf32>, %mask: tensor<2x1x1x4xf32>) -> tensor<2x2x4x8xf32> {
+  %half = graph.constant dense<0.5> : tensor<f32> -> tensor<f32>
+  %0 = graph.contract "abmk,abkn->abmn"(%q, %k) accumulate f32 : (tensor<2x2x4x8xf32>, tensor<2x2x8x4xf32>) -> tensor<2x2x4x4xf32> loc("Scores")
+  %1 = graph.elementwise add(%0, %bias) : (tensor<2x2x4x4xf32>, tensor<1x2x4x4xf32>) -> tensor<2x2x4x4xf32> loc("Bias")
+  %2 = graph.elementwise add(%1, %mask) : (tensor<2x2x4x4xf32>, tensor<2x1x1x4xf32>) -> tensor<2x2x4x4xf32> loc("Mask")
+  %3 = graph.elementwise multiply(%2, %half) : (tensor<2x2x4x4xf32>, tensor<f32>) -> tensor<2x2x4x4xf32> loc("Scale")
+  %4 = graph.softmax %3 {axis = 3} : tensor<2x2x4x4xf32> -> tensor<2x2x4x4xf32> loc("Softmax")
+  %5 = graph.contract "abmk,abkn->abmn"(%4, %v) accumulate f32 : (tensor<2x2x4x4xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x8xf32> loc("Sum")
+  return %5 : tensor<2x2x4x8xf32>
+}
+// Two choices of the least number: a query that sees no key weighs all alike.
+func.func @two_choices(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<1x2x4x8xf32>, %one: tensor<4x4xi1>, %other: tensor<4x1xi1>) -> tensor<1x2x4x8xf32> {
+  %least = graph.constant dense<-3.40282347E+38> : tensor<f32> -> tensor<f32>
+  %0 = graph.contract "abmk,abkn->abmn"(%q, %k) accumulate f32 : (tensor<1x2x4x8xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x4x4xf32> loc("Scores")
+  %1 = graph.elementwise select(%one, %0, %least) : (tensor<4x4xi1>, tensor<1x2x4x4xf32>, tensor<f32>) -> tensor<1x2x4x4xf32> loc("One")
+  %2 = graph.elementwise select(%other, %1, %least) : (tensor<4x1xi1>, tensor<1x2x4x4xf32>, tensor<f32>) -> tensor<1x2x4x4xf32> loc("Other")
+  %3 = graph.softmax %2 {axis = 3} : tensor<1x2x4x4xf32> -> tensor<1x2x4x4xf32> loc("Softmax")
+  %4 = graph.contract "abmk,abkn->abmn"(%3, %v) accumulate f32 : (tensor<1x2x4x4xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> loc("Sum")
+  return %4 : tensor<1x2x4x8xf32>
+}
+// None: weights that are a result too; a choice of a number that scores may reach; softmax over the queries; f64; heads of 512, also written out; a product of weights and a mask.
 func.func @weights_are_read(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4x4xf32>) {
   %0 = graph.contract "abmk,abkn->abmn"(%q, %k) accumulate f32 : (tensor<1x2x4x8xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x4x4xf32> loc("Scores")
   %1 = graph.softmax %0 {axis = 3} : tensor<1x2x4x4xf32> -> tensor<1x2x4x4xf32> loc("Softmax")
@@ -71,4 +92,23 @@ func.func @double(%q: tensor<1x2x4x8xf64>, %k: tensor<1x2x4x8xf64>, %v: tensor<1
 func.func @deep(%q: tensor<1x1x2x512xf32>, %k: tensor<1x1x2x512xf32>, %v: tensor<1x1x2x512xf32>) -> tensor<1x1x2x512xf32> {
   %0 = graph.attention(%q, %k, %v) {scale = 1.0 : f64} : (tensor<1x1x2x512xf32>, tensor<1x1x2x512xf32>, tensor<1x1x2x512xf32>) -> tensor<1x1x2x512xf32> loc("Attention")
   return %0 : tensor<1x1x2x512xf32>
+}
+func.func @deep_products(%q: tensor<1x1x2x80xf32>, %k: tensor<1x1x80x2xf32>, %v: tensor<1x1x2x80xf32>) -> tensor<1x1x2x80xf32> {
+  %0 = graph.contract "abmk,abkn->abmn"(%q, %k) accumulate f32 : (tensor<1x1x2x80xf32>, tensor<1x1x80x2xf32>) -> tensor<1x1x2x2xf32> loc("Scores")
+  %1 = graph.softmax %0 {axis = 3} : tensor<1x1x2x2xf32> -> tensor<1x1x2x2xf32> loc("Softmax")
+  %2 = graph.contract "abmk,abkn->abmn"(%1, %v) accumulate f32 : (tensor<1x1x2x2xf32>, tensor<1x1x2x80xf32>) -> tensor<1x1x2x80xf32> loc("Sum")
+  return %2 : tensor<1x1x2x80xf32>
+}
+func.func @masked_weights(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<1x2x4x8xf32>, %keep: tensor<4x4xf32>) -> tensor<1x2x4x8xf32> {
+  %0 = graph.contract "abmk,abkn->abmn"(%q, %k) accumulate f32 : (tensor<1x2x4x8xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x4x4xf32> loc("Scores")
+  %1 = graph.softmax %0 {axis = 3} : tensor<1x2x4x4xf32> -> tensor<1x2x4x4xf32> loc("Softmax")
+  %2 = graph.elementwise multiply(%1, %keep) : (tensor<1x2x4x4xf32>, tensor<4x4xf32>) -> tensor<1x2x4x4xf32> loc("Keep")
+  %3 = graph.contract "abmk,abkn->abmn"(%2, %v) accumulate f32 : (tensor<1x2x4x4xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> loc("Sum")
+  return %3 : tensor<1x2x4x8xf32>
+}
+// A softmax that no product reads is a softmax.
+func.func @classes(%x: tensor<4x8xf32>, %w: tensor<8x3xf32>) -> tensor<4x3xf32> {
+  %0 = graph.contract "mk,kn->mn"(%x, %w) accumulate f32 : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32> loc("Product")
+  %1 = graph.softmax %0 {axis = 1} : tensor<4x3xf32> -> tensor<4x3xf32> loc("Softmax")
+  return %1 : tensor<4x3xf32>
 }

@@ -10,7 +10,7 @@ use tenon_reference::{Mode, run_function};
 use tenon_tensor::{DType, Tensor};
 
 /// Functions of the text in which attention becomes a kernel; it stays as it is in the others.
-const FUSED: [&str; 4] = ["encoder", "decoder", "joined", "operator"];
+const FUSED: [&str; 6] = ["encoder", "decoder", "joined", "operator", "two_terms", "two_choices"];
 
 fn text() -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/passes/fuse-attention.mlir");
@@ -125,17 +125,47 @@ fn recipes_that_do_not_reassociate_leave_it() {
     }
 }
 
-/// What `flash` does not take is refused, naming the node.
+/// What `flash` does not take is refused, naming the node that stands in the way and why; where no implementation is named, a remark says it.
 #[test]
 fn an_implementation_that_is_named_has_no_fallback() {
     let session = Session::new();
     let mut recipe = Recipe::default();
     recipe.compile.attention = AttentionImplementation::Flash;
-    let mut module = session.parse_module(&text(), "attention").unwrap();
-    let error =
-        Runner::new(Options::default(), &[]).unwrap().run_pass(&FuseAttention { recipe }, &mut module).unwrap_err();
-    assert_eq!(error.code(), "E0229");
-    assert!(error.to_string().contains("f64") && error.to_string().contains("Attention"), "{error}");
+    let all = text();
+    let refused = [
+        ("weights_are_read", "Softmax", "read elsewhere"),
+        ("hides_little", "Where", "-10000"),
+        ("over_queries", "Softmax", "dimension 2"),
+        ("double", "Attention", "f64"),
+        ("deep", "Attention", "512"),
+        ("deep_products", "Sum", "64 for f32"),
+        ("masked_weights", "Keep", "between softmax and product"),
+    ];
+    let taken = FUSED.iter().chain(&["classes"]).map(|name| (*name, "", ""));
+    let cases: Vec<_> = refused.into_iter().chain(taken).collect();
+    assert_eq!(cases.len(), all.matches("func.func").count());
+    for (name, node, reason) in cases {
+        let start = all.find(&format!("func.func @{name}(")).unwrap();
+        let end = start + all[start..].find("\n}").unwrap() + 2;
+        let run_of = |recipe: &Recipe| {
+            let mut module = session.parse_module(&all[start..end], name).unwrap();
+            let mut runner = Runner::new(Options::default(), &[]).unwrap();
+            let result = runner.run_pass(&FuseAttention { recipe: recipe.clone() }, &mut module);
+            result.map(|_| runner.report().remarks)
+        };
+        let remarks = run_of(&Recipe::default()).unwrap();
+        let remark = remarks.iter().find(|remark| remark.kind == "no kernel of attention");
+        match run_of(&recipe) {
+            Ok(_) => assert!(node.is_empty() && remark.is_none(), "{name}: {remark:?}"),
+            Err(error) => {
+                assert_eq!(error.code(), "E0229", "{name}: {error}");
+                let text = error.to_string();
+                assert!(!node.is_empty() && text.contains(node) && text.contains(reason), "{name}: {text}");
+                let remark = remark.unwrap();
+                assert!(remark.nodes == [node] && remark.message.contains(reason), "{name}: {remark:?}");
+            }
+        }
+    }
 }
 
 #[test]

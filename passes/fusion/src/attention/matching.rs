@@ -5,14 +5,16 @@
 //! between floats. Nothing is matched whose scores or weights are read elsewhere.
 
 use tenon_graph_dialect::operators::{
-    Attention, Cast, Constant, Contract, Elementwise, Function, Reshape, Softmax, Transpose,
+    Attention, Cast, Constant, Contract, Elementwise, Function, Reshape, Softmax, Transpose, broadcast_dims,
 };
-use tenon_graph_dialect::{Dim, DimExpr, Operator, SemanticError, TensorType};
+use tenon_graph_dialect::{Dim, DimExpr, Operator, OperatorKind, SemanticError, TensorType};
 use tenon_ir::{Builder, Op, Value};
 use tenon_tensor::{DType, Tensor};
 
 /// A constant that hides as well as -∞ does: no score reaches it.
-const HIDES: f64 = -1e30;
+pub(super) const HIDES: f64 = -1e30;
+/// Most masks whose sum is made.
+const MOST_MASKS: usize = 4;
 
 /// An attention that was found, with operands as they lie.
 pub(super) struct Found<'m> {
@@ -39,8 +41,8 @@ struct Operand<'m> {
 
 #[derive(Clone, Copy)]
 enum Mask<'m> {
-    /// Numbers to add.
-    Added(Value<'m>),
+    /// Numbers to add, times a factor.
+    Added(Value<'m>, f64),
     /// The number that stands for a score where the truth value is not `seen`.
     Hidden { condition: Value<'m>, seen: bool, number: f64 },
 }
@@ -54,7 +56,7 @@ struct Scores<'m> {
     ops: Vec<Op<'m>>,
 }
 
-fn ty(value: Value<'_>) -> Option<TensorType> {
+pub(super) fn ty(value: Value<'_>) -> Option<TensorType> {
     TensorType::read(value.ty()).ok()
 }
 
@@ -64,7 +66,7 @@ fn producer(value: Value<'_>) -> Option<(Op<'_>, Operator)> {
 }
 
 /// The number that a literal of one element is.
-fn number(value: Value<'_>) -> Option<f64> {
+pub(super) fn number(value: Value<'_>) -> Option<f64> {
     match producer(value)? {
         (_, Operator::Constant(constant)) if constant.value.element_count() == 1 => constant.value.get_f64(0),
         _ => None,
@@ -72,7 +74,7 @@ fn number(value: Value<'_>) -> Option<f64> {
 }
 
 /// A value multiplied by a number, as both.
-fn scaled<'m>(op: Op<'m>, elementwise: &Elementwise) -> Option<(Value<'m>, f64)> {
+pub(super) fn scaled<'m>(op: Op<'m>, elementwise: &Elementwise) -> Option<(Value<'m>, f64)> {
     let [a, b] = <[Value<'m>; 2]>::try_from(op.operands()).ok()?;
     let (value, factor) = match elementwise.function {
         Function::Multiply => match (number(a), number(b)) {
@@ -87,7 +89,28 @@ fn scaled<'m>(op: Op<'m>, elementwise: &Elementwise) -> Option<(Value<'m>, f64)>
     (same && factor.is_finite()).then_some((value, factor))
 }
 
-fn is_used_once(value: Value<'_>) -> bool {
+impl Scores<'_> {
+    /// Multiplies the scores and what is added to them. -∞ must stay what it is, so that a factor is positive where there are masks.
+    fn scale(&mut self, factor: f64) -> Option<()> {
+        self.factor *= factor;
+        if self.masks.is_empty() {
+            return Some(());
+        }
+        for mask in &mut self.masks {
+            match mask {
+                Mask::Added(_, own) => *own *= factor,
+                // As the type that scores are in has it: the least number may become -∞.
+                Mask::Hidden { number, .. } => *number = f64::from((*number * factor) as f32),
+            }
+        }
+        let hides = |mask: &Mask<'_>| {
+            matches!(mask, Mask::Added(..)) || matches!(mask, Mask::Hidden { number, .. } if *number <= HIDES)
+        };
+        (factor > 0.0 && self.masks.iter().all(hides)).then_some(())
+    }
+}
+
+pub(super) fn is_used_once(value: Value<'_>) -> bool {
     value.users().len() == 1
 }
 
@@ -110,10 +133,7 @@ fn scores<'m>(value: Value<'m>) -> Option<Scores<'m>> {
             (Function::Multiply | Function::Divide, _) => {
                 let (inner, factor) = scaled(op, &elementwise)?;
                 let mut found = scores(inner)?;
-                if !found.masks.is_empty() {
-                    return None;
-                }
-                found.factor *= factor;
+                found.scale(factor)?;
                 found
             }
             (Function::Add, [a, b]) => {
@@ -122,7 +142,7 @@ fn scores<'m>(value: Value<'m>) -> Option<Scores<'m>> {
                     None => (scores(*b)?, *a),
                 };
                 let mut found = inner;
-                found.masks.push(Mask::Added(mask));
+                found.masks.push(Mask::Added(mask, 1.0));
                 found
             }
             (Function::Select, [condition, a, b]) => {
@@ -230,7 +250,7 @@ pub(super) fn find<'m>(last: Op<'m>, product: &Contract) -> Option<Found<'m>> {
         let dtype = ty(q.value)?.dtype;
         let alike =
             [k.value, v.value, last.result(0)?].into_iter().all(|value| ty(value).is_some_and(|ty| ty.dtype == dtype));
-        if !alike || scores.masks.len() > 2 {
+        if !alike || scores.masks.len() > MOST_MASKS {
             return None;
         }
         let masks = scores.masks.clone();
@@ -242,7 +262,6 @@ pub(super) fn find<'m>(last: Op<'m>, product: &Contract) -> Option<Found<'m>> {
 }
 
 fn attention_fits(attention: &Attention, types: &[TensorType]) -> bool {
-    use tenon_graph_dialect::OperatorKind;
     attention.infer(types).is_ok()
 }
 
@@ -268,23 +287,19 @@ impl<'m> Found<'m> {
         }
         let mut masks = Vec::new();
         for mask in &self.masks {
-            let (Mask::Added(value) | Mask::Hidden { condition: value, .. }) = mask;
+            let (Mask::Added(value, _) | Mask::Hidden { condition: value, .. }) = mask;
             masks.push(ty(*value)?);
         }
-        if let Some(widest) = masks.iter().max_by_key(|mask| mask.rank()).cloned() {
-            // Of two, whose sum is made, one must be as large as both.
-            let covers = |mask: &TensorType| {
-                mask.dims.iter().rev().zip(widest.dims.iter().rev()).all(|(own, all)| own.is_one() || own == all)
-            };
-            if !masks.iter().all(covers) {
-                return None;
-            }
-            let is_number = self.masks.iter().all(|mask| matches!(mask, Mask::Added(_)));
+        if !masks.is_empty() {
+            // Of several the sum is made, which has the dimensions of all.
+            let shapes: Vec<&[Dim]> = masks.iter().map(|mask| mask.dims.as_slice()).collect();
+            let dims = broadcast_dims(Attention::NAME, &shapes).ok()?;
+            let is_number = self.masks.iter().all(|mask| matches!(mask, Mask::Added(..)));
             let is_float = |mask: &TensorType| matches!(mask.dtype, DType::F16 | DType::BF16 | DType::F32);
             if is_number && !masks.iter().all(is_float) {
                 return None;
             }
-            types.push(TensorType::new(self.mask_type(), widest.dims));
+            types.push(TensorType::new(self.mask_type(), dims));
         }
         Some(types)
     }
@@ -358,11 +373,17 @@ impl<'m> Found<'m> {
         let mut sum: Option<Value<'m>> = None;
         for mask in &self.masks {
             let value = match mask {
-                Mask::Added(value) if TensorType::read(value.ty())?.dtype == DType::F32 => *value,
-                Mask::Added(value) => emit(Cast { dtype: DType::F32, saturate: false }.into(), &[*value])?,
+                Mask::Added(value, factor) => {
+                    let wide = match TensorType::read(value.ty())?.dtype {
+                        DType::F32 => *value,
+                        _ => emit(Cast { dtype: DType::F32, saturate: false }.into(), &[*value])?,
+                    };
+                    if *factor == 1.0 { wide } else { apply(Function::Multiply, &[wide, scalar(*factor)?])? }
+                }
                 Mask::Hidden { condition, seen, number } => {
-                    let (zero, hidden) = (scalar(0.0)?, scalar(*number)?);
-                    let (a, b) = if *seen { (zero, hidden) } else { (hidden, zero) };
+                    // A choice comes in place of what was added before it: two of the least number must not be -∞.
+                    let (shown, hidden) = (sum.take().map_or_else(|| scalar(0.0), Ok)?, scalar(*number)?);
+                    let (a, b) = if *seen { (shown, hidden) } else { (hidden, shown) };
                     apply(Function::Select, &[*condition, a, b])?
                 }
             };
