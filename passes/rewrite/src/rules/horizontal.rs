@@ -141,6 +141,9 @@ pub(super) const MERGE_ELEMENTWISE: Rule = Rule {
         let operands = found.operands_of::<2>()?;
         let side = operands.iter().position(|id| !found.is_known(*id))?;
         let (sliced, own) = (operands[side], operands[1 - side]);
+        // Of a commutative function each part may stand on either side.
+        let commutes =
+            matches!(elementwise.function, Function::Add | Function::Multiply | Function::Max | Function::Min);
         if !found.is_known(own) {
             return None;
         }
@@ -165,8 +168,9 @@ pub(super) const MERGE_ELEMENTWISE: Rule = Rule {
             }
             end += size;
             let mut others = found.users(*class, |view, _| match &view.operation.operator {
-                Operator::Elementwise(other) if *other == elementwise && view.operands[side] == *class => {
-                    Some(view.operands[1 - side])
+                Operator::Elementwise(other) if *other == elementwise => {
+                    let is_read = |at: &usize| view.operands[*at] == *class && (*at == side || commutes);
+                    (0..2).find(is_read).map(|at| view.operands[1 - at])
                 }
                 _ => None,
             });
@@ -188,7 +192,8 @@ pub(super) const MERGE_ELEMENTWISE: Rule = Rule {
         }
         let joined = found.add(Concat { axis: axis as i64 }, &weights)?;
         let mut operands = [whole; 2];
-        operands[1 - side] = joined;
+        // One order, so that all parts are of one value.
+        operands[if commutes { 1 } else { 1 - side }] = joined;
         let combined = found.add(elementwise, &operands)?;
         if !found.is_known(joined) || found.ty(combined)?.dims != ty.dims {
             return None;
@@ -204,7 +209,7 @@ pub(super) const MERGE_ELEMENTWISE: Rule = Rule {
         let sizes: Vec<u64> = (0..dice.number(2, 4)).map(|_| dice.number(1, 4)).collect();
         let whole = instance.input(dtype, &[rows, sizes.iter().sum(), 2]);
         let function = dice.pick(&[Function::Add, Function::Multiply, Function::Subtract]);
-        let swap = dice.number(0, 1) == 0;
+        let mut swap = dice.number(0, 1) == 0;
         let weight_rows = dice.pick(&[1, rows]);
         for size in sizes {
             let slice = Slice {
@@ -215,6 +220,9 @@ pub(super) const MERGE_ELEMENTWISE: Rule = Rule {
             start += size;
             let slice = instance.op(slice, &[Some(whole)]);
             let weight = Some(instance.parameter(dtype, &[weight_rows, size, 1]));
+            if function != Function::Subtract {
+                swap = dice.number(0, 1) == 0;
+            }
             let operands = if swap { [weight, slice] } else { [slice, weight] };
             instance.op(Elementwise { function }, &operands);
         }
