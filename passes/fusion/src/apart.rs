@@ -1,9 +1,9 @@
 //! What stood in the way of a fusion: read off the kernels of a module that is grouped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tenon_graph_dialect::{Operator, TensorType, destination};
-use tenon_ir::{Module, Op, Value};
+use tenon_ir::{Attribute, Module, Op, Value};
 
 use crate::family::{Family, is_pointwise};
 use crate::patterns::{FORBID, places};
@@ -111,6 +111,15 @@ impl<'m> Kernels<'m> {
     /// Names of the kernels that compute a part of a node.
     pub fn of_node(&self, node: &str) -> Vec<String> {
         self.holding(node).into_iter().map(|place| self.kernels[place].name.clone()).collect()
+    }
+
+    /// The rules of `rewrite-graph` by which kernels that compute a part of these nodes came to be.
+    pub fn rules_of(&self, nodes: &[String]) -> Vec<String> {
+        let places: BTreeSet<usize> = nodes.iter().flat_map(|node| self.holding(node)).collect();
+        let lists = places.into_iter().filter(|place| self.kernels[*place].family != Some(Family::Attention));
+        let lists = lists.filter_map(|place| self.kernels[place].op.attribute("rules")?.as_array());
+        let names: BTreeSet<String> = lists.flatten().filter_map(Attribute::as_string).collect();
+        names.into_iter().collect()
     }
 
     fn holding(&self, node: &str) -> Vec<usize> {

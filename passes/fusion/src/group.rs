@@ -69,6 +69,12 @@ fn require(place: &[String], module: &Module<'_>) -> Result<(), PassError> {
     });
     let reason = reasons.unwrap_or_else(|| "no kernel holds all of them".to_owned());
     let message = format!("`compile.fusion.require` wants {} in one kernel: {reason}", place.join(", "));
-    let help = "remove the sequence from `compile.fusion.require`, or change what stands in the way";
+    let mut help = "remove the sequence from `compile.fusion.require`, or change what stands in the way".to_owned();
+    let rules = kernels.rules_of(place);
+    if !rules.is_empty() {
+        let list: Vec<_> = rules.iter().map(|rule| format!("\"{rule}\"")).collect();
+        help +=
+            &format!("; rules formed these kernels: `compile.fusion.disable = [{}]` leaves them out", list.join(", "));
+    }
     Err(Refusal { nodes: place.to_vec(), ..Refusal::new("E0233", message, help) }.into())
 }

@@ -76,3 +76,35 @@ module {
     let [(none, _, multiplied), (three, parts, 0), (one, 0, 0)] = products else { panic!("{products:?}") };
     assert!(none == 0 && multiplied > 0 && three > 0 && three % 3 == 0 && parts > 0 && one > 0, "{products:?}");
 }
+
+/// A bias may be the first operand of one sum and the second of another: the sums become one all the same.
+#[test]
+fn the_order_of_a_sum_does_not_matter() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(testdata("passes/rewrite-attention.mlir")).unwrap();
+    let mixed = text.replace(
+        "add(%2, %bk) : (tensor<1x4x8xf32>, tensor<8xf32>)",
+        "add(%bk, %2) : (tensor<8xf32>, tensor<1x4x8xf32>)",
+    );
+    assert_ne!(text, mixed);
+    let launches = |name: &str, text: &str| {
+        let model = write(&folder, name, text);
+        let outcome = tenon(&["explain", &model, "--summary", "--json"]);
+        serde_json::from_str::<serde_json::Value>(outcome.done()).unwrap()["launches"].as_u64().unwrap()
+    };
+    assert_eq!(launches("mixed.mlir", &mixed), launches("equal.mlir", &text));
+}
+
+/// A kernel that rules formed stands in the way of a clause: the rules are named as what may be disabled.
+#[test]
+fn a_fusion_that_rules_prevent_names_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = testdata("passes/rewrite-attention.mlir");
+    let lower = |disable: &str| {
+        let text = format!("recipe = 1\n[compile.fusion]\nrequire = [[\"matmul\", \"add\"]]\ndisable = [{disable}]\n");
+        tenon(&["lower", &model, "--recipe", &write(&folder, "r.toml", text), "--stage", "fuse"])
+    };
+    let refused = lower("\"merge-elementwise\"");
+    assert!(refused.refused("E0233").contains("disable = [\"merge-contractions\""), "{}", refused.stderr);
+    lower("\"merge-elementwise\", \"merge-contractions\"").done();
+}
