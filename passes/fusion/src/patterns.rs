@@ -1,7 +1,7 @@
 //! Source patterns: what `compile.fusion` may name, matched on the graph before anything is decomposed.
 //!
 //! An importer makes one or several operators of a node of the model, all of which carry the node's name; a pattern looks at the operators of
-//! one node. GELU and layer normalisation are found in several nodes too (`spelled`), which then are one for a sequence. [`MatchFusion`] finds the sequences that the recipe requires and forbids, each node reading a result of the one before, and writes
+//! one node. GELU and normalisations are found in several nodes too (`spelled`), which then are one for a sequence. [`MatchFusion`] finds the sequences that the recipe requires and forbids, each node reading a result of the one before, and writes
 //! the nodes of every place where they occur into the module: `graph.fusion_require` and `graph.fusion_forbid`, which `group-kernels` obeys.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,7 @@ pub struct Pattern {
 
 const GELU: &str = "gelu";
 const LAYER_NORM: &str = "layer_norm";
+const RMS_NORM: &str = "rms_norm";
 
 /// All patterns: one is added by its line.
 pub const PATTERNS: &[Pattern] = &[
@@ -36,16 +37,18 @@ pub const PATTERNS: &[Pattern] = &[
     pattern("matmul", "a product of matrices, with or without bias", |node| {
         node.has(|op| matches!(op, Operator::Contract(_)))
     }),
+    // What follows from constant statistics alone may be gone: the root of the variance, the whole scale.
     pattern("batch_norm", "batch normalisation with given statistics", |node| {
-        node.functions([Function::Sqrt, Function::Subtract, Function::Divide, Function::Multiply, Function::Add])
+        node.chain(&[Function::Subtract, Function::Divide, Function::Multiply, Function::Add])
             && !node.has(|op| matches!(op, Operator::Reduce(_) | Operator::Normalize(_)))
     }),
     pattern(LAYER_NORM, "layer, instance or group normalisation, in one node or written out", |node| {
         node.spelled == Some(LAYER_NORM)
             || node.has(|op| matches!(op, Operator::Normalize(normalize) if normalize.kind == NormalizeKind::Layer))
     }),
-    pattern("rms_norm", "normalisation by the root of the mean square", |node| {
-        node.has(|op| matches!(op, Operator::Normalize(normalize) if normalize.kind == NormalizeKind::Rms))
+    pattern(RMS_NORM, "normalisation by the root of the mean square, in one node or written out", |node| {
+        node.spelled == Some(RMS_NORM)
+            || node.has(|op| matches!(op, Operator::Normalize(normalize) if normalize.kind == NormalizeKind::Rms))
     }),
     pattern("softmax", "softmax", |node| node.has(|op| matches!(op, Operator::Softmax(_)))),
     pattern("attention", "scaled dot-product attention in one node", |node| {
@@ -93,6 +96,28 @@ impl Node<'_> {
     fn functions<const N: usize>(&self, functions: [Function; N]) -> bool {
         let of = |function: Function| move |op: &Operator| matches!(op, Operator::Elementwise(own) if own.function == function);
         functions.into_iter().all(|function| self.has(of(function)))
+    }
+
+    /// Whether operators of it are these functions, each of what the one before gives.
+    fn chain(&self, functions: &[Function]) -> bool {
+        let of = |op: Op<'_>, wanted: Function| {
+            self.ops.iter().any(|(own, operator)| {
+                *own == op && matches!(operator, Operator::Elementwise(elementwise) if elementwise.function == wanted)
+            })
+        };
+        let mut reached: Vec<Op<'_>> = self.ops.iter().map(|(op, _)| *op).collect();
+        for (place, function) in functions.iter().enumerate() {
+            if place > 0 {
+                reached = reached
+                    .iter()
+                    .flat_map(|op| op.results())
+                    .flat_map(|value| value.users())
+                    .map(|(user, _)| user)
+                    .collect();
+            }
+            reached.retain(|op| of(*op, *function));
+        }
+        !reached.is_empty()
     }
 
     /// Whether this function is all that it computes; conversions, literals and movement aside.
@@ -242,7 +267,12 @@ impl<'m> Graph<'m> {
         let first = self.nodes.len();
         let mut members: Vec<BTreeSet<usize>> = Vec::new();
         for op in module.op().walk() {
-            for (pattern, find) in [(GELU, spelled::gelu as Find), (LAYER_NORM, spelled::layer_norm as Find)] {
+            let all = [
+                (GELU, spelled::gelu as Find),
+                (LAYER_NORM, spelled::layer_norm as Find),
+                (RMS_NORM, spelled::rms_norm as Find),
+            ];
+            for (pattern, find) in all {
                 let Some(found) = find(op) else { continue };
                 let own: BTreeSet<usize> =
                     found.operators.iter().filter_map(|op| makers.get(&op.key()).copied()).collect();

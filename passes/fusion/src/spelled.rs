@@ -1,4 +1,4 @@
-//! GELU and layer normalisation that exporters write as several nodes, by what they compute: for the source patterns of `gelu` and `layer_norm`.
+//! GELU and normalisations that exporters write as several nodes, by what they compute: for the source patterns `gelu`, `layer_norm` and `rms_norm`.
 
 use tenon_graph_dialect::operators::{Function, ReduceKind};
 use tenon_graph_dialect::{Operator, TensorType};
@@ -98,10 +98,10 @@ impl<'m> Seen<'m> {
                 }
                 _ => (1.0, vec![value]),
             },
-            (Function::Power, [base, exponent]) if number(*exponent) == Some(3.0) => {
+            (Function::Power, [base, exponent]) if [2.0, 3.0].map(Some).contains(&number(*exponent)) => {
                 self.add(op);
                 let base = self.behind_casts(*base);
-                (1.0, vec![base; 3])
+                (1.0, vec![base; number(*exponent).map_or(0, |count| count as usize)])
             }
             _ => (1.0, vec![value]),
         }
@@ -127,11 +127,17 @@ impl<'m> Seen<'m> {
         }
         let Some(operands) = self.operands(inner, Function::Tanh) else { return false };
         let (factor, rest) = self.product(operands[0], MAX_DEPTH);
-        let [sum] = rest[..] else { return false };
+        // tanh(c (x + a x³)), or with x taken out: tanh(c x (1 + a x²)).
+        let (sum, inside) = match rest[..] {
+            [sum] => (sum, 1),
+            [a, b] if a == x => (b, 0),
+            [a, b] if b == x => (a, 0),
+            _ => return false,
+        };
         let Some(terms) = self.operands(sum, Function::Add) else { return false };
         let products: Vec<_> = terms.iter().map(|term| self.product(*term, MAX_DEPTH)).collect();
-        let linear = products.iter().any(|(number, rest)| *number == 1.0 && *rest == [x]);
-        let cubic = products.iter().any(|(number, rest)| is_about(*number, 0.044715) && *rest == [x; 3]);
+        let linear = products.iter().any(|(number, rest)| *number == 1.0 && *rest == vec![x; inside]);
+        let cubic = products.iter().any(|(number, rest)| is_about(*number, 0.044715) && *rest == vec![x; inside + 2]);
         linear && cubic && is_about(factor, (2.0 / std::f64::consts::PI).sqrt())
     }
 }
@@ -149,6 +155,16 @@ pub(crate) fn gelu<'m>(last: Op<'m>) -> Option<Spelled<'m>> {
 
 /// The layer normalisation that an operator gives, as several of them: with scale and bias, where they follow.
 pub(crate) fn layer_norm<'m>(last: Op<'m>) -> Option<Spelled<'m>> {
+    normalization(last, true)
+}
+
+/// The normalisation by the root of the mean square that an operator gives, as several of them: with scale, where it follows.
+pub(crate) fn rms_norm<'m>(last: Op<'m>) -> Option<Spelled<'m>> {
+    normalization(last, false)
+}
+
+/// x / √(mean(x²) + ε), of x - mean(x) where it is centred and of another x where it is not.
+fn normalization<'m>(last: Op<'m>, centred: bool) -> Option<Spelled<'m>> {
     let mut seen = Seen::default();
     let value = last.result(0)?;
     let (_, is) = function(value)?;
@@ -170,17 +186,20 @@ pub(crate) fn layer_norm<'m>(last: Op<'m>) -> Option<Spelled<'m>> {
     let square = seen.mean(mean_square)?;
     let difference = seen.behind_casts(difference);
     let squared = match (seen.operands(square, Function::Multiply), seen.operands(square, Function::Power)) {
-        (Some(factors), _) => factors.iter().all(|factor| *factor == difference),
-        (_, Some(power)) => power[0] == difference && number(power[1]) == Some(2.0),
+        (Some(factors), _) => factors.iter().all(|factor| seen.behind_casts(*factor) == difference),
+        (_, Some(power)) => seen.behind_casts(power[0]) == difference && number(power[1]) == Some(2.0),
         _ => false,
     };
-    let parts = seen.operands(difference, Function::Subtract)?;
-    let [x, average] = parts[..] else { return None };
-    if !squared || seen.mean(average)? != x {
+    let from_mean = from_own_mean(difference);
+    if !squared || from_mean.is_some() != centred {
         return None;
     }
+    for op in from_mean.into_iter().flatten() {
+        seen.add(op);
+    }
     let mut last = last;
-    for wanted in [Function::Multiply, Function::Add] {
+    let weights: &[Function] = if centred { &[Function::Multiply, Function::Add] } else { &[Function::Multiply] };
+    for wanted in weights.iter().copied() {
         let users = last.result(0)?.users();
         let [(user, place)] = users[..] else { break };
         let weight = user.operand(1 - place.min(1));
@@ -192,6 +211,14 @@ pub(crate) fn layer_norm<'m>(last: Op<'m>) -> Option<Spelled<'m>> {
         last = user;
     }
     Some(Spelled { operators: seen.ops, last })
+}
+
+/// The operators by which a value is a difference from its own mean.
+fn from_own_mean<'m>(value: Value<'m>) -> Option<Vec<Op<'m>>> {
+    let mut seen = Seen::default();
+    let parts = seen.operands(value, Function::Subtract)?;
+    let [x, average] = parts[..] else { return None };
+    (seen.mean(average)? == x).then_some(seen.ops)
 }
 
 impl<'m> Seen<'m> {

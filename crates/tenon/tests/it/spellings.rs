@@ -80,3 +80,83 @@ fn clauses_name_what_exporters_write_as_several_nodes() {
     let recipe = write(&folder, "r.toml", "recipe = 1\n[compile.fusion]\nforbid = [[\"gelu\"]]\n");
     tenon(&["lower", &other, "--recipe", &recipe, "--stage", "fuse"]).refused("E0232");
 }
+
+/// Patterns of one form each: a root of constant statistics that is gone, GELU with x taken out of the sum, normalisation by the mean square.
+#[test]
+fn patterns_match_what_is_left_after_folding() {
+    let folder = tempfile::tempdir().unwrap();
+    let lower = |model: &str, clause: &str| {
+        let recipe = write(&folder, "r.toml", format!("recipe = 1\n[compile.fusion]\n{clause}\n"));
+        tenon(&["lower", model, "--recipe", &recipe, "--stage", "fuse"])
+    };
+    let text = std::fs::read_to_string(testdata("passes/rewrite-batch-norm.mlir")).unwrap();
+    let is_root = |line: &&str| line.trim_start().starts_with("%1 =") || line.trim_start().starts_with("%2 =");
+    let folded: Vec<&str> = text.lines().filter(|line| !is_root(line)).collect();
+    let folded = folded.join("\n").replace("divide(%3, %2)", "divide(%3, %variance)");
+    let model = write(&folder, "batch_norm.mlir", folded);
+    lower(&model, "require = [[\"conv\", \"batch_norm\", \"relu\"]]").done();
+
+    let ty = "tensor<4x8xf32>";
+    let model = |name: &str, scalars: &[(&str, f32)], lines: &[(&str, &str)]| {
+        let mut body = String::new();
+        for (name, value) in scalars {
+            body += &format!("    %{name} = graph.constant dense<{value:?}> : tensor<f32> -> tensor<f32>\n");
+        }
+        for (name, expression) in lines {
+            body += &format!("    %{name} = {expression} loc(\"{name}\")\n");
+        }
+        let last = lines[lines.len() - 1].0;
+        let text = format!(
+            "module {{\n  func.func @main(%x: {ty} {{graph.name = \"x\"}}) -> ({ty} {{graph.name = \"y\"}}) {{\n{body}    return %{last} : {ty}\n  }}\n}}\n"
+        );
+        write(&folder, name, text)
+    };
+    let by =
+        |function: &str, a: &str, b: &str| format!("graph.elementwise {function}(%{a}, %{b}) : ({ty}, {ty}) -> {ty}");
+    let number = |function: &str, a: &str, b: &str| {
+        format!("graph.elementwise {function}(%{a}, %{b}) : ({ty}, tensor<f32>) -> {ty}")
+    };
+    let gelu = |cubic: f32| {
+        let scalars = [("half", 0.5), ("root", 0.797_884_56), ("cubic", cubic), ("one", 1.0)];
+        let tanh = format!("graph.elementwise tanh(%scaled) : ({ty}) -> {ty}");
+        let lines = [
+            ("halves", number("multiply", "x", "half")),
+            ("slope", number("multiply", "x", "root")),
+            ("part", number("multiply", "x", "cubic")),
+            ("square", by("multiply", "part", "x")),
+            ("sum", number("add", "square", "one")),
+            ("scaled", by("multiply", "slope", "sum")),
+            ("tanh", tanh),
+            ("gate", number("add", "tanh", "one")),
+            ("gelu", by("multiply", "halves", "gate")),
+        ];
+        let lines: Vec<_> = lines.iter().map(|(name, line)| (*name, line.as_str())).collect();
+        model("gelu.mlir", &scalars, &lines)
+    };
+    lower(&gelu(0.044_715), "require = [[\"gelu\"]]").done();
+    lower(&gelu(0.05), "require = [[\"gelu\"]]").refused("E0232");
+
+    let column = "tensor<4x1xf32>";
+    let rms = |axis: i64, of: &str| {
+        let mean = format!("graph.reduce mean(%square) {{axes = array<i64: {axis}>, keep_dims}} : ({ty}) -> {column}");
+        let sum = format!("graph.elementwise add(%mean, %epsilon) : ({column}, tensor<f32>) -> {column}");
+        let root = format!("graph.elementwise sqrt(%sum) : ({column}) -> {column}");
+        let inverse = format!("graph.elementwise reciprocal(%root) : ({column}) -> {column}");
+        let result = format!("graph.elementwise multiply(%x, %inverse) : ({ty}, {column}) -> {ty}");
+        let lines = [
+            ("other", by("add", "x", "x")),
+            ("square", by("multiply", of, of)),
+            ("mean", mean),
+            ("sum", sum),
+            ("root", root),
+            ("inverse", inverse),
+            ("normal", result),
+        ];
+        let lines: Vec<_> = lines.iter().map(|(name, line)| (*name, line.as_str())).collect();
+        model("rms.mlir", &[("epsilon", 0.001)], &lines)
+    };
+    lower(&rms(1, "x"), "require = [[\"rms_norm\"]]").done();
+    // Of the root mean square of another value it is none; and centred it would be another.
+    lower(&rms(1, "other"), "require = [[\"rms_norm\"]]").refused("E0232");
+    lower(&rms(1, "x"), "require = [[\"layer_norm\"]]").refused("E0232");
+}
