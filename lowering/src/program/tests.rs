@@ -340,7 +340,12 @@ fn tensor_maps_are_arguments_of_launches() {
     );
     let session = Session::new();
     let module = session.parse_module(&source, "test").unwrap();
-    let lowered = lower_program(&module, &session, Target::find("sm_90a").unwrap()).unwrap();
+    // Of one multiprocessor, for which the largest tile is the best.
+    let target = Target::find("sm_90a").unwrap();
+    let mut gpu = target.gpu.clone();
+    gpu.sms = 1;
+    let target = Target { gpu: Box::leak(Box::new(gpu)), architecture: target.architecture };
+    let lowered = lower_program(&module, &session, &target).unwrap();
     let infos = [KernelInfo { name: "k0".into(), threads: 160, shared_bytes: 0 }];
     let plan = launch_plan(&lowered.module, &infos).unwrap();
     let Operation::Launch(launch) = &plan.steps[0].operation else { panic!("{plan:?}") };

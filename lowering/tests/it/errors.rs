@@ -4,7 +4,7 @@ use tenon_ir::Session;
 use tenon_lowering::codegen;
 use tenon_lowering::expand::{ExpandError, TargetInfo, expand_kernel};
 
-use crate::graph_kernels::{case, contract, op, t, texts};
+use crate::graph_kernels::{case, contract, one_multiprocessor, op, t, texts};
 use crate::kernels;
 use crate::support::{compile_for, nvptx, on, target};
 use tenon_layout::{SharedLayout, TileLayout};
@@ -87,7 +87,8 @@ fn instructions_that_the_target_lacks() {
 #[test]
 fn pipelines_that_do_not_fit() {
     let case = case("contract", &[t(DType::F16, &[64, 64]), t(DType::F16, &[64, 64])], 0.0);
-    let [right, _] = texts("sm_90a", &case, &|at, v| vec![op(at, contract("mk", "nk", "mn", DType::F16), v)]);
+    let [right, _] =
+        texts(&one_multiprocessor("sm_90a"), &case, &|at, v| vec![op(at, contract("mk", "nk", "mn", DType::F16), v)]);
     let refused = |text: &str, target: &str| {
         let session = Session::new();
         let module = session.parse_module(text, "hw").unwrap_or_else(|error| panic!("{error}"));

@@ -10,7 +10,7 @@ use tenon_reference::{Mode, run_function};
 use tenon_target::Target;
 use tenon_tensor::{DType, Tensor};
 
-use crate::graph_kernels::{Case, case, compare, encode, ew, graph_module, op, random};
+use crate::graph_kernels::{Case, case, compare, encode, ew, graph_module, one_multiprocessor, op, random};
 use crate::support::{compile, compile_for, on};
 
 const F32: DType = DType::F32;
@@ -49,22 +49,21 @@ fn fixed(ty: &TensorType, point: &[(&str, i64)]) -> TensorType {
 }
 
 fn check(family: &'static str, inputs: &[TensorType], tolerance: f64, points: &[&[(&str, i64)]], body: &NamedBody<'_>) {
-    check_for("sm_80", &case(family, inputs, tolerance), points, body);
+    check_for(Target::find("sm_80").unwrap(), &case(family, inputs, tolerance), points, body);
 }
 
 /// [`check`] of a case for any target; gives the PTX.
-fn check_for(target: &str, own: &Case, points: &[&[(&str, i64)]], body: &NamedBody<'_>) -> String {
+fn check_for(target: &Target, own: &Case, points: &[&[(&str, i64)]], body: &NamedBody<'_>) -> String {
     let (family, inputs, tolerance) = (own.family, &own.inputs, own.tolerance);
     let session = Session::new();
     let module = graph_module(&session, own, &|at, v| body(at, v, &parse));
     let kernel = module.body().ops()[0].region_block(0).unwrap().ops()[0];
     let hw = session.new_module(session.context().unknown_location()).unwrap();
     let at = Builder::at_end(hw.body()).unwrap().with_location(kernel.location());
-    let scheduled = lower_kernel(kernel, at, "k", Target::find(target).unwrap())
-        .unwrap_or_else(|e| panic!("{}: {e}\n{module}", e.code()));
+    let scheduled = lower_kernel(kernel, at, "k", target).unwrap_or_else(|e| panic!("{}: {e}\n{module}", e.code()));
     hw.verify().unwrap_or_else(|error| panic!("{error}\n{hw}"));
     assert!(!scheduled.extents.is_empty(), "nothing is known at launch only\n{hw}");
-    let (info, nvptx) = on(target);
+    let (info, nvptx) = on(&target.architecture.llvm.processor);
     let text = hw.print(tenon_ir::PrintOptions { locations: true, generic: false });
     let compiled = compile_for(&text, &info, &nvptx);
     crate::support::assemble("k", &compiled.ptx, &nvptx.processor);
@@ -142,11 +141,15 @@ fn products_of_f32_as_tf32() {
     for (class, tolerance) in [("reassociates", 1e-4), ("approximates", 0.4)] {
         let own = |types: &[TensorType]| Case { numeric_class: Some(class), ..case("contract", types, tolerance) };
         let types = [named(F32, &["b", "s", "128"]), named(F32, &["b", "128", "t"])];
-        let ptx = check_for("sm_80", &own(&types), points, &|at, v, _| vec![op(at, contract("bkn"), v)]);
+        let ptx = check_for(Target::find("sm_80").unwrap(), &own(&types), points, &|at, v, _| {
+            vec![op(at, contract("bkn"), v)]
+        });
         assert!(ptx.contains("mma.sync.aligned.m16n8k8.row.col.f32.tf32"), "{class}");
         let types = [named(F32, &["b", "s", "long"]), named(F32, &["b", "24", "long"])];
         let points: &[&[(&str, i64)]] = &[&[("b", 2), ("s", 20), ("long", 200)], &[("b", 1), ("s", 9), ("long", 3)]];
-        let ptx = check_for("sm_80", &own(&types), points, &|at, v, _| vec![op(at, contract("bnk"), v)]);
+        let ptx = check_for(Target::find("sm_80").unwrap(), &own(&types), points, &|at, v, _| {
+            vec![op(at, contract("bnk"), v)]
+        });
         assert_eq!(ptx.contains("mma.sync"), class == "approximates");
     }
 }
@@ -458,18 +461,18 @@ fn products_by_tensor_maps() {
     let uses = |ptx: String| assert!(ptx.contains("wgmma.mma_async") && ptx.contains("cp.async.bulk.tensor"), "{ptx}");
     // Rows, and terms, of extents.
     let inputs = [named(F16, &["b", "s", "72"]), named(F16, &["72", "136"]), named(F16, &["136"])];
-    uses(check_for("sm_90a", &case("contract", &inputs, 5e-3), points, &|at, v, _| {
+    uses(check_for(&one_multiprocessor("sm_90a"), &case("contract", &inputs, 5e-3), points, &|at, v, _| {
         let product = op(at, contract("bsk", "kn", "bsn"), &v[..2]);
         vec![ew(at, Function::Add, &[product, v[2]])]
     }));
     // Terms that the loop counts at launch.
     let inputs = [named(F16, &["b", "8*t", "64"]), named(F16, &["b", "8*t", "128"])];
-    uses(check_for("sm_90a", &case("contract", &inputs, 5e-3), points, &|at, v, _| {
+    uses(check_for(&one_multiprocessor("sm_90a"), &case("contract", &inputs, 5e-3), points, &|at, v, _| {
         vec![op(at, contract("bkm", "bkn", "bmn"), v)]
     }));
     // Strides that are extents.
     let inputs = [named(F16, &["64", "8*t"]), named(F16, &["8*s", "8*t"])];
-    uses(check_for("sm_90a", &case("contract", &inputs, 5e-3), points, &|at, v, _| {
+    uses(check_for(&one_multiprocessor("sm_90a"), &case("contract", &inputs, 5e-3), points, &|at, v, _| {
         vec![op(at, contract("mk", "nk", "mn"), v)]
     }));
 }

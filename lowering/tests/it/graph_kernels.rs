@@ -117,15 +117,23 @@ pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -
     check_target(Target::find(target).unwrap(), case, inputs, body)
 }
 
+/// A GPU of one multiprocessor, whose time is that of all tiles together: the largest tile is the best.
+pub fn one_multiprocessor(architecture: &str) -> Target {
+    let target = Target::find(architecture).unwrap();
+    let mut gpu = target.gpu.clone();
+    gpu.sms = 1;
+    Target { gpu: Box::leak(Box::new(gpu)), architecture: target.architecture }
+}
+
 /// The same for a target that is in no table.
 pub fn check_target(target: &Target, case: Case, inputs: &[Tensor], body: &Body<'_>) -> String {
     check_counted(target, case, inputs, body).0
 }
 
 /// Text of the `hw` and of the `gpu` stage, without locations.
-pub fn texts(target: &str, case: &Case, body: &Body<'_>) -> [String; 2] {
+pub fn texts(target: &Target, case: &Case, body: &Body<'_>) -> [String; 2] {
     let session = Session::new();
-    let lowered = lower(Target::find(target).unwrap(), &graph_module(&session, case, body));
+    let lowered = lower(target, &graph_module(&session, case, body));
     [lowered.hw, lowered.compiled.gpu]
 }
 

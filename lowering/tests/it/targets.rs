@@ -4,7 +4,7 @@ use tenon_graph_dialect::operators::Contract;
 use tenon_target::{Architecture, Instructions, TensorType};
 use tenon_tensor::DType;
 
-use crate::graph_kernels::{case, check_for, op, random, t};
+use crate::graph_kernels::{case, check_for, check_target, one_multiprocessor, op, random, t};
 
 /// A name in the instruction table as PTX has it.
 fn instruction(name: &str) -> String {
@@ -118,8 +118,9 @@ fn the_rounds_of_a_short_product_are_not_unrolled() {
     for (k, pragmas) in [(256, 1), (4096, 0)] {
         let types = [t(DType::F16, &[64, k]), t(DType::F16, &[k, 64])];
         let inputs = [random(&types[0], 5), random(&types[1], 6)];
-        let ptx =
-            check_for("sm_75", case("contract", &types, 5e-3), &inputs, &|at, v| vec![op(at, product.clone(), v)]);
+        let ptx = check_target(&one_multiprocessor("sm_75"), case("contract", &types, 5e-3), &inputs, &|at, v| {
+            vec![op(at, product.clone(), v)]
+        });
         assert_eq!(ptx.matches(".pragma \"nounroll\"").count(), pragmas, "{k}");
     }
 }
