@@ -25,7 +25,11 @@ pub(super) struct Part<'m> {
 }
 
 /// Indices of an axis's loops for a number below their product.
-fn indices<'m>(code: Scalar<'m>, number: Value<'m>, loops: &[(Size, Size)]) -> Result<Vec<Value<'m>>, IrError> {
+pub(super) fn indices<'m>(
+    code: Scalar<'m>,
+    number: Value<'m>,
+    loops: &[(Size, Size)],
+) -> Result<Vec<Value<'m>>, IrError> {
     let mut rest = number;
     let mut found = Vec::new();
     for (position, (size, _)) in loops.iter().enumerate().rev() {

@@ -8,8 +8,8 @@ use tenon_ir::{IrError, Value};
 use tenon_tensor::DType;
 
 use super::super::build::epilogue;
+use super::super::operand::indices;
 use super::super::problem::Axis;
-use super::operand::batch_indices;
 use super::plan::TmaPlan;
 use crate::LoweringError;
 use crate::schedule::body::Body;
@@ -63,7 +63,7 @@ pub(super) fn build<'m>(
     let mut failure = None;
     let produced = builder.producer(|producer| {
         let code = producer.scalar();
-        let batch = batch_indices(producer, batch, &problem.batch).map_err(|error| keep(error, &mut failure))?;
+        let batch = indices(code, batch, &problem.batch)?;
         // The first round finds all slots empty.
         let start = [code.i32(0)?, code.i32(1)?];
         let copies = for_range_with(producer, tiles, 1, &start, &[], |inner, tile, scalars, _| {

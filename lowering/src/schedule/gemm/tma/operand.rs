@@ -4,7 +4,6 @@
 //! multiples of 16 bytes below 2^40, sizes below 2^32. Buffers begin at multiples of 256 bytes.
 
 use tenon_graph_dialect::DimExpr;
-use tenon_hw_dialect::{Scalar, TileBuilder};
 use tenon_ir::Value;
 use tenon_layout::SharedLayout;
 use tenon_tensor::DType;
@@ -158,22 +157,4 @@ impl TmaOperand {
         };
         self.dimensions.iter().map(coordinate).collect()
     }
-}
-
-/// Indices of the loops of the batch, for its number.
-pub(super) fn batch_indices<'m>(
-    builder: TileBuilder<'m>,
-    batch: Value<'m>,
-    loops: &[(Size, Size)],
-) -> Result<Vec<Value<'m>>, LoweringError> {
-    let code: Scalar<'m> = builder.scalar();
-    let mut rest = batch;
-    let mut found = Vec::new();
-    for (position, (size, _)) in loops.iter().enumerate().rev() {
-        let (quotient, own) = if position == 0 { (rest, rest) } else { size.div_rem(code, rest)? };
-        found.push(own);
-        rest = quotient;
-    }
-    found.reverse();
-    Ok(found)
 }
