@@ -196,6 +196,13 @@ def HW_BarrierOp : HW_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Barrier of the block";
   let assemblyFormat = "attr-dict";
 }
+def HW_ArriveOp : HW_Op<"arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "An arrival of the block at a counter in global memory: how many of `count` blocks arrived before it";
+  let description = "The counter is the i32 at the pointer + index. The last of `count` arrivals sets it back to 0, so that it is ready for the next launch. Releases and acquires on the scope of the device: what all warps of a block wrote to global memory before its arrival, all warps of a block that arrives later see behind theirs. It is a barrier of the block.";
+  let arguments = (ins Pointer:$pointer, I32:$index, I32:$count);
+  let results = (outs I32:$before);
+  let assemblyFormat = "$pointer `[` $index `]` `of` $count attr-dict `:` type($pointer)";
+}
 
 // ---- Producer and consumers -------------------------------------------------------------------------------------------------------
 
@@ -286,7 +293,8 @@ def HW_ParameterOp : HW_Op<"parameter"> {
 }
 def HW_BufferOp : HW_Op<"buffer"> {
   let summary = "A range of the arena, alive from step `first` to step `last`; with `output`, memory of its own";
-  let arguments = (ins I64Attr:$offset, I64Attr:$bytes, I64Attr:$first, I64Attr:$last);
+  let description = "With `zeroed`, the range holds zeros when the first step runs for the first time, and kernels leave zeros in it: it is alive in all steps and shares no byte with another buffer.";
+  let arguments = (ins I64Attr:$offset, I64Attr:$bytes, I64Attr:$first, I64Attr:$last, UnitAttr:$zeroed);
   let results = (outs HW_BufferType:$result);
   let assemblyFormat = "`offset` $offset `bytes` $bytes `alive` $first `to` $last attr-dict `:` type($result)";
 }

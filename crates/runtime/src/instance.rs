@@ -135,6 +135,8 @@ pub struct Instance {
     resolved: Option<(Extents, Arc<Resolved>)>,
     /// Tensors that the next run takes where the caller gives none; see [`Instance::keep`].
     states: BTreeMap<String, Tensor>,
+    /// Whether the buffers that hold zeros between runs do: a run that fails may leave something else.
+    zeroed: bool,
     _modules: Vec<Arc<LoadedModule>>,
     _arena: Vec<Allocation>,
     _parameters: Arc<DeviceParameters>,
@@ -219,7 +221,7 @@ impl Instance {
         let inputs = allocate_slots(&device, &plan.inputs)?;
         let outputs = allocate_slots(&device, &plan.outputs)?;
         let (arena, buffers) = allocate_buffers(&device, plan, placement)?;
-        Ok(Instance {
+        let mut instance = Instance {
             parameters: pointers,
             inputs,
             outputs,
@@ -228,12 +230,29 @@ impl Instance {
             events: events(plan),
             resolved: None,
             states: BTreeMap::new(),
+            zeroed: false,
             _modules: modules,
             _arena: arena,
             _parameters: parameters,
             device,
             executable,
-        })
+        };
+        instance.zero()?;
+        Ok(instance)
+    }
+
+    /// Fills the buffers that hold zeros between runs, unless they do.
+    fn zero(&mut self) -> Result<(), DeviceError> {
+        if self.zeroed {
+            return Ok(());
+        }
+        for (buffer, pointer) in self.executable.plan().buffers.iter().zip(&self.buffers) {
+            if buffer.zeroed {
+                self.device.memset(*pointer, 0, buffer.bytes, Stream::default())?;
+            }
+        }
+        self.zeroed = true;
+        Ok(())
     }
 
     /// The plan that it runs.
@@ -288,6 +307,8 @@ impl Instance {
         let (tensors, mut extents) = bind(plan, executable.expressions(), &inputs)?;
         let mut resolved = self.resolve(&executable, &extents)?;
         self.discard(plan)?;
+        self.zero()?;
+        self.zeroed = false;
         for (tensor, allocation) in tensors.iter().zip(&self.inputs) {
             self.device.upload(allocation.pointer(), tensor.bytes(), stream)?;
         }
@@ -312,6 +333,7 @@ impl Instance {
             resolved = Arc::new(resolve(plan, executable.expressions(), &extents, steps.len())?);
         }
         self.device.synchronize()?;
+        self.zeroed = true;
         let mut outputs = Vec::with_capacity(plan.outputs.len());
         for ((slot, allocation), shape) in plan.outputs.iter().zip(&self.outputs).zip(&resolved.outputs) {
             outputs.push(self.download(slot, allocation, shape)?);
@@ -341,7 +363,7 @@ impl Instance {
         for allocation in self.inputs.iter().chain(&self.outputs) {
             self.device.discard(allocation.pointer(), allocation.bytes())?;
         }
-        for (buffer, pointer) in plan.buffers.iter().zip(&self.buffers) {
+        for (buffer, pointer) in plan.buffers.iter().zip(&self.buffers).filter(|(buffer, _)| !buffer.zeroed) {
             self.device.discard(*pointer, buffer.bytes)?;
         }
         Ok(())

@@ -131,6 +131,10 @@ impl Checker {
             "hw.mma" => self.mma(op),
             "hw.wgmma" => self.wgmma(op),
             "hw.tma_load" => tma_load(op),
+            "hw.arrive" => match op.parent().is_some_and(|parent| parent.is("hw.producer")) {
+                true => Err("all warps that compute arrive, not one thread of the producer warps".to_owned()),
+                false => Ok(()),
+            },
             "hw.producer" => {
                 let parent = op.parent().filter(|parent| parent.is("hw.kernel"));
                 let kernel = parent.ok_or("it must stand in the kernel's own block")?;
@@ -289,12 +293,24 @@ impl Checker {
 
     fn program(&mut self, program: Op<'_>) {
         let arena = program.integer("arena_bytes").unwrap_or(0);
+        let zeroed: Vec<_> = program.walk().into_iter().filter(|op| is_zeroed(*op)).map(|op| (op, range(op))).collect();
         for op in program.walk() {
-            let message = if op.is("hw.buffer") && op.attribute("output").is_none() {
-                let (offset, bytes) = (op.integer("offset").unwrap_or(-1), op.integer("bytes").unwrap_or(-1));
+            let message = if is_zeroed(op) && op.attribute("output").is_some() {
+                Some("an output cannot be `zeroed`: no kernel leaves zeros in it".to_owned())
+            } else if op.is("hw.buffer") && op.attribute("output").is_none() {
+                let [offset, bytes] = range(op);
                 let end = offset.checked_add(bytes);
                 let inside = offset >= 0 && bytes >= 0 && end.is_some_and(|end| end <= arena);
-                (!inside).then(|| format!("bytes {offset} to {offset} + {bytes} lie outside an arena of {arena}"))
+                let meets = |(other, [start, length]): &(Op<'_>, [i64; 2])| {
+                    let end = offset.saturating_add(bytes).min(start.saturating_add(*length));
+                    *other != op && offset.max(*start) < end
+                };
+                if !inside {
+                    Some(format!("bytes {offset} to {offset} + {bytes} lie outside an arena of {arena}"))
+                } else {
+                    let shared = zeroed.iter().find(|other| meets(other));
+                    shared.map(|(_, [start, _])| format!("it shares bytes with the `zeroed` buffer at {start}"))
+                }
             } else if op.is("hw.launch") {
                 let name = op.attribute("kernel").and_then(|kernel| kernel.as_symbol()).unwrap_or_default();
                 match self.kernels.get(&name) {
@@ -315,6 +331,16 @@ impl Checker {
             }
         }
     }
+}
+
+/// Whether it is a buffer that holds zeros between runs.
+fn is_zeroed(op: Op<'_>) -> bool {
+    op.is("hw.buffer") && op.attribute("zeroed").is_some()
+}
+
+/// Offset and size of a buffer.
+fn range(buffer: Op<'_>) -> [i64; 2] {
+    ["offset", "bytes"].map(|name| buffer.integer(name).unwrap_or(-1))
 }
 
 /// How many tensor maps a launch describes.
@@ -480,5 +506,40 @@ mod tests {
         let module = session.parse_module(text, "test").unwrap();
         let found: Vec<_> = check(&module).iter().map(ToString::to_string).collect();
         assert!(found[0].contains("outside an arena") && found[1].contains("no kernel `@missing`"), "{found:?}");
+    }
+
+    #[test]
+    fn zeroed_buffers_lie_apart() {
+        let found = |first: &str, second: &str| {
+            let session = Session::new();
+            let text = format!(
+                "hw.program @main arena 512 {{
+                 %a = hw.buffer offset 0 bytes 16 alive 0 to 1 {first} : !hw.buffer<tensor<4xi32>>
+                 %b = hw.buffer offset {second} bytes 16 alive 3 to 3 : !hw.buffer<tensor<4xi32>>
+                 hw.return }}"
+            );
+            let module = session.parse_module(&text, "test").unwrap();
+            check(&module).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(found("{zeroed}", "16"), Vec::<String>::new());
+        // Apart in time is enough for others alone.
+        assert_eq!(found("", "12"), Vec::<String>::new());
+        let shares = found("{zeroed}", "12");
+        assert!(shares.len() == 1 && shares[0].contains("shares bytes with the `zeroed` buffer at 0"), "{shares:?}");
+        let output = found("{output, zeroed}", "16");
+        assert!(output.len() == 1 && output[0].contains("an output cannot be `zeroed`"), "{output:?}");
+    }
+
+    #[test]
+    fn the_producer_does_not_arrive() {
+        let session = Session::new();
+        let text = "hw.kernel @k target \"sm_90a\" warps 4 grid [1] attributes {producer_warps = 1 : i64} {
+            ^bb0(%p: !llvm.ptr<1>):
+            %0 = arith.constant 0 : i32
+            hw.producer { %n = hw.arrive %p[%0] of %0 : !llvm.ptr<1> }
+            hw.return }";
+        let module = session.parse_module(text, "test").unwrap();
+        let found: Vec<_> = check(&module).iter().map(ToString::to_string).collect();
+        assert!(found.len() == 1 && found[0].contains("all warps that compute arrive"), "{found:?}");
     }
 }

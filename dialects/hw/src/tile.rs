@@ -243,6 +243,26 @@ impl<'m> TileBuilder<'m> {
         Ok(())
     }
 
+    /// An arrival of the block at the i32 at pointer + index: how many of `count` blocks arrived before it. What they wrote before theirs is
+    /// visible behind it.
+    pub fn arrive(self, pointer: Value<'m>, index: Value<'m>, count: Value<'m>) -> Result<Value<'m>, HwError> {
+        let ty = self.builder.context().i32_type();
+        Ok(self.builder.op("hw.arrive").operands(&[pointer, index, count]).results(&[ty]).value()?)
+    }
+
+    /// Code that runs where a scalar condition holds.
+    pub fn when(
+        self,
+        condition: Value<'m>,
+        body: impl FnOnce(TileBuilder<'m>) -> Result<(), HwError>,
+    ) -> Result<(), HwError> {
+        let op = self.builder.op("scf.if").operands(&[condition]).regions(2).build()?;
+        let inner = self.builder.in_block(append_block(op, &[])?);
+        body(TileBuilder::new(inner))?;
+        inner.op("scf.yield").build()?;
+        Ok(())
+    }
+
     /// A dimension of size 1 put in.
     pub fn expand_dims(self, tile: &Tile<'m>, dimension: usize) -> Result<Tile<'m>, HwError> {
         let context = self.builder.context();

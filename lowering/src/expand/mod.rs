@@ -9,6 +9,7 @@
 //!   in; a barrier stands between two uses of that area.
 //! - Scalars outside `hw.map` are the same in all threads of a block, so that barriers in their control flow are met by all.
 
+mod arrive;
 mod async_copy;
 mod convert;
 mod error;
@@ -252,6 +253,7 @@ impl<'k, 'm> Expander<'k, 'm, '_> {
             "hw.async_commit" => self.async_commit(),
             "hw.async_wait" => self.async_wait(op),
             "hw.barrier" => self.barrier(),
+            "hw.arrive" => self.arrive(op),
             "hw.producer" => self.producer(op),
             "hw.mbarrier_alloc" => self.mbarrier_alloc(op),
             "hw.mbarrier_expect" => self.mbarrier_expect(op),

@@ -7,7 +7,7 @@ use tenon_graph_dialect::{DimExpr, TensorType, write_dim_expr};
 use tenon_ir::{Attribute, Builder, Context, Location, Op, Type, Value};
 use tenon_target::Target;
 
-use crate::program::kernels::{Kernel, KernelCache, Sharing, local};
+use crate::program::kernels::{KernelCache, Kernels, Sharing, local};
 use crate::program::read::{Computed, Origin, Outline, StepOutline, ValueId};
 use crate::program::{Lifetime, MemoryPlan, ProgramError};
 use crate::schedule::KernelTensorMap;
@@ -46,8 +46,7 @@ struct Emitter<'a, 'm> {
     outline: &'a Outline<'a>,
     lifetimes: &'a [Lifetime],
     memory: &'a MemoryPlan,
-    /// Kernels by the key of the `graph.kernel`.
-    kernels: HashMap<usize, Kernel>,
+    kernels: Kernels,
     /// Where buffers and views are declared: in the program itself, before the step that is written.
     at: Builder<'m>,
     /// Where steps are written: in the program, or in the body of a conditional.
@@ -55,18 +54,26 @@ struct Emitter<'a, 'm> {
     values: HashMap<ValueId, Value<'m>>,
 }
 
-/// Writes kernels and program at the end of a module.
-pub(super) fn emit(
+/// Writes the kernels of all steps at the end of a module.
+pub(super) fn kernels(
+    steps: &[StepOutline<'_>],
+    at: Builder<'_>,
+    target: &Target,
+) -> Result<(Kernels, Sharing), ProgramError> {
+    let mut cache = KernelCache::default();
+    let mut kernels = HashMap::new();
+    lower_kernels(steps, &mut kernels, &mut cache, at, target)?;
+    Ok((kernels, cache.sharing()))
+}
+
+/// Writes the program at the end of a module, behind its kernels.
+pub(super) fn program(
     outline: &Outline<'_>,
     lifetimes: &[Lifetime],
     memory: &MemoryPlan,
+    kernels: Kernels,
     at: Builder<'_>,
-    target: &Target,
-) -> Result<Sharing, ProgramError> {
-    let mut cache = KernelCache::default();
-    let mut kernels = HashMap::new();
-    lower_kernels(&outline.steps, &mut kernels, &mut cache, at, target)?;
-
+) -> Result<(), ProgramError> {
     let context = at.context();
     let arena = i64::try_from(memory.arena_bytes).map_err(|_| ProgramError::TooLarge)?;
     let program = at
@@ -82,16 +89,20 @@ pub(super) fn emit(
     let mut emitter = Emitter { outline, lifetimes, memory, kernels, at, steps: at, values: HashMap::new() };
     emitter.named("hw.input", &outline.inputs)?;
     emitter.named("hw.parameter", &outline.parameters)?;
-    // Buffers are declared before the step that writes them.
+    if let Some(index) = outline.counters {
+        emitter.buffer(index, &outline.computed[index])?;
+    }
+    // Buffers are declared before the step that writes them, those of one launch alone beside it.
+    let values = &outline.computed[..outline.values_computed()];
     let mut declared = 0;
     for (index, step) in outline.steps.iter().enumerate() {
-        while declared < outline.computed.len() && outline.computed[declared].first <= index {
-            emitter.buffer(declared, &outline.computed[declared])?;
+        while declared < values.len() && values[declared].first <= index {
+            emitter.buffer(declared, &values[declared])?;
             declared += 1;
         }
         emitter.step(step)?;
     }
-    for (index, computed) in outline.computed.iter().enumerate().skip(declared) {
+    for (index, computed) in values.iter().enumerate().skip(declared) {
         emitter.buffer(index, computed)?;
     }
     for (name, id) in &outline.outputs {
@@ -100,13 +111,13 @@ pub(super) fn emit(
         op.build()?;
     }
     emitter.at.op("hw.return").build()?;
-    Ok(cache.sharing())
+    Ok(())
 }
 
 /// Lowers the kernels of steps, those in bodies too.
 fn lower_kernels(
     steps: &[StepOutline<'_>],
-    kernels: &mut HashMap<usize, Kernel>,
+    kernels: &mut Kernels,
     cache: &mut KernelCache,
     at: Builder<'_>,
     target: &Target,
@@ -170,9 +181,20 @@ impl<'m> Emitter<'_, 'm> {
             .attribute("first", context.i64(i64::from(lifetime.first)))
             .attribute("last", context.i64(i64::from(lifetime.last)))
             .optional_attribute("output", computed.output.map(|_| context.unit()))
+            .optional_attribute("zeroed", computed.zeroed.then(|| context.unit()))
             .results(&[self.ty(computed.value)?]);
         self.values.insert(computed.value, op.value()?);
         Ok(())
+    }
+
+    /// Declares the memory of a launch; what it is, in the order of the kernel.
+    fn workspaces(&mut self, kernel: usize) -> Result<Vec<ValueId>, ProgramError> {
+        let outline = self.outline;
+        let indices = outline.workspaces.get(&kernel).map(Vec::as_slice).unwrap_or_default();
+        for index in indices.iter().filter(|index| Some(**index) != outline.counters) {
+            self.buffer(*index, &outline.computed[*index])?;
+        }
+        Ok(indices.iter().map(|index| outline.computed[*index].value).collect())
     }
 
     /// The buffer of a value; a view is made before its first use.
@@ -222,9 +244,11 @@ impl<'m> Emitter<'_, 'm> {
             StepOutline::Launch { kernel: graph, operands, results } => {
                 let kernel = self.kernels.get(&graph.key()).cloned();
                 let kernel = kernel.ok_or_else(|| ProgramError::structure("a launch without a kernel"))?;
+                let workspaces = self.workspaces(graph.key())?;
                 let buffers = operands
                     .iter()
                     .chain(results)
+                    .chain(&workspaces)
                     .map(|id| self.value(*id))
                     .collect::<Result<Vec<_>, ProgramError>>()?;
                 let list = |list: &[DimExpr]| {

@@ -10,7 +10,7 @@ use tenon_target::Target;
 
 use crate::LoweringError;
 use crate::program::content::{content_key, tile_program_key};
-use crate::schedule::{KernelTensorMap, lower_kernel};
+use crate::schedule::{KernelTensorMap, KernelWorkspace, lower_kernel};
 
 /// How many kernels there are of what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,11 +29,16 @@ pub(super) struct Kernel {
     pub name: String,
     /// Blocks, as expressions of extents.
     pub grid: [DimExpr; 3],
+    /// Memory of a launch, whose addresses are passed after those of the results.
+    pub workspaces: Vec<KernelWorkspace>,
     /// What is passed by value after the pointers.
     pub tensor_maps: Vec<KernelTensorMap>,
     /// What is passed after these.
     pub extents: Vec<DimExpr>,
 }
+
+/// Kernels by the key of the `graph.kernel`.
+pub(super) type Kernels = HashMap<usize, Kernel>;
 
 /// The kernels lowered so far.
 #[derive(Default)]
@@ -72,8 +77,8 @@ impl KernelCache {
                 name
             }
         };
-        let (tensor_maps, extents) = (scheduled.tensor_maps, scheduled.extents);
-        let kernel = Kernel { name, grid: scheduled.shape.grid, tensor_maps, extents };
+        let (workspaces, tensor_maps, extents) = (scheduled.workspaces, scheduled.tensor_maps, scheduled.extents);
+        let kernel = Kernel { name, grid: scheduled.shape.grid, workspaces, tensor_maps, extents };
         self.by_graph.insert(key, kernel.clone());
         Ok(kernel)
     }

@@ -41,13 +41,18 @@ pub struct MemoryPlan {
     pub sum: u64,
 }
 
+/// Bytes of all buffers; `None` when they overflow, which is the only reason that [`plan_memory`] has.
+pub(super) fn total(lifetimes: &[Lifetime]) -> Option<u64> {
+    lifetimes.iter().try_fold(0u64, |sum, lifetime| sum.checked_add(lifetime.padded()?))
+}
+
 /// Packs buffers; `None` when sizes overflow.
 ///
 /// Greedy best fit, in three orders of which the smallest result is taken (the first of equals): by size, by size times length of life, by the
 /// most crowded step that a buffer lives in. Sizes count as multiples of [`ALIGNMENT`].
 pub fn plan_memory(lifetimes: &[Lifetime]) -> Option<MemoryPlan> {
     let padded = lifetimes.iter().map(Lifetime::padded).collect::<Option<Vec<_>>>()?;
-    let sum = padded.iter().try_fold(0u64, |sum, bytes| sum.checked_add(*bytes))?;
+    let sum = total(lifetimes)?;
     let live = live_bytes(lifetimes, &padded);
     let lower_bound = live.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
 

@@ -22,6 +22,7 @@ mod read;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+mod workspaces;
 
 use tenon_ir::{Builder, Module, Session};
 use tenon_target::Target;
@@ -66,14 +67,19 @@ pub fn lower_program<'s>(
     session: &'s Session,
     target: &Target,
 ) -> Result<Lowered<'s>, ProgramError> {
-    let outline = read::Outline::read(module)?;
-    let buffers = outline.lifetimes();
-    let memory = plan_memory(&buffers).ok_or(ProgramError::TooLarge)?;
+    let mut outline = read::Outline::read(module)?;
+    memory::total(&outline.lifetimes()).ok_or(ProgramError::TooLarge)?;
     let lowered = session.new_module(session.context().unknown_location())?;
-    let sharing = {
+    let (memory, sharing) = {
         let at =
             Builder::at_end(lowered.body()).ok_or_else(|| ProgramError::structure("the new module has no body"))?;
-        emit::emit(&outline, &buffers, &memory, at, target)?
+        let (kernels, sharing) = emit::kernels(&outline.steps, at, target)?;
+        // How much memory a launch needs besides its operands is known when its kernel is.
+        outline.add_workspaces(&kernels);
+        let buffers = outline.lifetimes();
+        let memory = plan_memory(&buffers).ok_or(ProgramError::TooLarge)?;
+        emit::program(&outline, &buffers, &memory, kernels, at)?;
+        (memory, sharing)
     };
     lowered.verify()?;
     let memory = MemoryUse { arena_bytes: memory.arena_bytes, lower_bound: memory.lower_bound, sum: memory.sum };

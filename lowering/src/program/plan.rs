@@ -265,6 +265,7 @@ impl Reader<'_> {
             first: step_number(op, "first")?,
             last: step_number(op, "last")?,
             memory: MemoryKind::Device,
+            zeroed: op.attribute("zeroed").is_some(),
         });
         self.places.insert(value.key(), Place::Buffer(self.plan.buffers.len() as u32 - 1));
         Ok(())

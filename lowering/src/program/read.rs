@@ -47,6 +47,8 @@ pub(super) struct Computed {
     pub output: Option<usize>,
     /// Whether the value lies in the memory of another one, so that none is taken here.
     pub replaced: bool,
+    /// Whether it holds zeros between runs.
+    pub zeroed: bool,
 }
 
 /// A step.
@@ -73,6 +75,10 @@ pub(super) struct Outline<'m> {
     pub steps: Vec<StepOutline<'m>>,
     pub constants: Vec<(String, Tensor)>,
     pub location: Location<'m>,
+    /// Memory of launches besides operands and results: places in `computed`, behind those of values, by the key of the `graph.kernel`.
+    pub workspaces: HashMap<usize, Vec<usize>>,
+    /// That of them all which holds zeros between runs.
+    pub counters: Option<usize>,
 }
 
 /// Bytes of a value in memory: what its capacities take.
@@ -126,6 +132,8 @@ impl<'m> Outline<'m> {
             steps: Vec::new(),
             constants: Vec::new(),
             location: main.location(),
+            workspaces: HashMap::new(),
+            counters: None,
         };
         let mut reader = Reader {
             outline,
@@ -317,7 +325,8 @@ impl<'m> Reader<'m> {
     /// Memory for a value that the next step writes.
     pub(super) fn computed(&mut self, bytes: u64, output: Option<usize>) -> usize {
         let step = self.outline.steps.len();
-        self.outline.computed.push(Computed { value: 0, bytes, first: step, last: step, output, replaced: false });
+        let (replaced, zeroed) = (false, false);
+        self.outline.computed.push(Computed { value: 0, bytes, first: step, last: step, output, replaced, zeroed });
         self.outline.computed.len() - 1
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A kernel's family picks the schedule; its body is read as plain data ([`body`]), and everything that is not the family's own work (loads,
 //! prologues, epilogues) is evaluated at the index of each tile's places ([`evaluate`]). The kernel's pointers are its operands in order, then its
-//! results in order, then its tensor maps, then its extents.
+//! results in order, then its workspaces, then its tensor maps, then its extents.
 
 mod attention;
 mod body;
@@ -24,6 +24,7 @@ mod scatter;
 mod size;
 mod tensor_map;
 mod top_k;
+mod workspace;
 
 use tenon_graph_dialect::{DimExpr, write_dim_expr};
 use tenon_hw_dialect::TileBuilder;
@@ -35,6 +36,7 @@ use body::Body;
 pub use candidate::{Candidate, RuledOut, Weighed, candidates};
 use size::Size;
 pub use tensor_map::KernelTensorMap;
+pub use workspace::KernelWorkspace;
 
 /// Launch of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +75,8 @@ pub struct ScheduledKernel<'m> {
     pub name: String,
     /// Its launch.
     pub shape: KernelShape,
+    /// Memory that it gets pointers to after those of its results.
+    pub workspaces: Vec<KernelWorkspace>,
     /// What it gets by value after its pointers.
     pub tensor_maps: Vec<KernelTensorMap>,
     /// What it gets as i64 after these.
@@ -93,6 +97,7 @@ pub fn lower_kernel<'m>(
     let schedule = Schedule::choose(&body, target).map_err(|error| error.with_nodes(sources.clone()))?;
     let shape = schedule.shape(&body, target)?;
     let tensor_maps = schedule.tensor_maps(&body)?;
+    let workspaces = schedule.workspaces();
     let context = into.context();
     let grid: Vec<_> = shape.grid.iter().map(|size| write_dim_expr(size, context)).collect();
     let names: Vec<_> = sources.iter().map(|name| context.string(name)).collect();
@@ -110,7 +115,7 @@ pub fn lower_kernel<'m>(
         .regions(1)
         .build()?;
     let pointer = context.pointer_type(1);
-    let mut arguments = vec![(pointer, into.location()); body.inputs.len() + body.outputs.len()];
+    let mut arguments = vec![(pointer, into.location()); body.inputs.len() + body.outputs.len() + workspaces.len()];
     for map in &tensor_maps {
         arguments.push((map.ty().to_type(context)?, into.location()));
     }
@@ -121,11 +126,14 @@ pub fn lower_kernel<'m>(
     let pointers = block.arguments();
     let (inputs, rest) = pointers.split_at(body.inputs.len());
     let (outputs, rest) = rest.split_at(body.outputs.len());
+    let (memory, rest) = rest.split_at(workspaces.len());
     let (maps, extents) = rest.split_at(tensor_maps.len());
     size::declare_extents(builder.scalar(), extents)?;
-    schedule.build(builder, &body, target, [inputs, outputs, maps]).map_err(|error| error.with_nodes(sources))?;
+    schedule
+        .build(builder, &body, target, [inputs, outputs, memory, maps])
+        .map_err(|error| error.with_nodes(sources))?;
     builder.builder().op("hw.return").build()?;
-    Ok(ScheduledKernel { name: name.to_owned(), shape, tensor_maps, extents: body.extents.expressions, op })
+    Ok(ScheduledKernel { name: name.to_owned(), shape, workspaces, tensor_maps, extents: body.extents.expressions, op })
 }
 
 /// The schedule of a kernel.
@@ -186,12 +194,19 @@ impl Schedule {
         }
     }
 
+    fn workspaces(&self) -> Vec<KernelWorkspace> {
+        match self {
+            Schedule::Gemm(schedule) => schedule.workspaces(),
+            _ => Vec::new(),
+        }
+    }
+
     fn build<'m>(
         &self,
         builder: TileBuilder<'m>,
         body: &Body,
         target: &Target,
-        [inputs, outputs, maps]: [&[tenon_ir::Value<'m>]; 3],
+        [inputs, outputs, workspaces, maps]: [&[tenon_ir::Value<'m>]; 4],
     ) -> Result<(), LoweringError> {
         match self {
             Schedule::Map => map::build(builder, body, target, inputs, outputs),
@@ -200,7 +215,7 @@ impl Schedule {
             Schedule::Scatter(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::TopK(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::NonMaxSuppression(plan) => plan.build(builder, body, inputs, outputs),
-            Schedule::Gemm(schedule) => schedule.build(builder, body, [inputs, outputs, maps]),
+            Schedule::Gemm(schedule) => schedule.build(builder, body, [inputs, outputs, workspaces, maps]),
             Schedule::Attention(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Recurrence(plan) => plan.build(builder, body, inputs, outputs),
         }

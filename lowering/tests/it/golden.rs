@@ -24,6 +24,7 @@ fn programs() -> Vec<(&'static str, String)> {
         ("async_copy", kernels::async_copy(DType::F16, 8)),
         ("transpose_bias", kernels::transpose_bias()),
         ("softmax", kernels::softmax(&rows)),
+        ("arrive", kernels::arrive(4)),
         ("matmul_fma", kernels::matmul_fma(DType::F32)),
         ("matmul_mma", kernels::matmul_mma(DType::F32)),
     ]
@@ -51,7 +52,7 @@ fn programs_are_those_of_testdata() {
 #[test]
 fn expansions() {
     for (name, text) in programs() {
-        if matches!(name, "multiply_add" | "convert" | "local" | "sum" | "async_copy") {
+        if matches!(name, "multiply_add" | "convert" | "local" | "sum" | "async_copy" | "arrive") {
             let mut settings = insta::Settings::clone_current();
             settings.set_snapshot_path(root().join("testdata/hw"));
             settings.set_prepend_module_to_snapshot(false);

@@ -77,6 +77,38 @@ pub fn copy(element: DType, vector: u32) -> String {
     })
 }
 
+/// `out[i]` is the sum of `in[block, i]` over `blocks` blocks of 128, f32: each copies its part to a workspace, and the last one to arrive at the counter adds
+/// them in the order of the blocks.
+pub fn arrive(blocks: u32) -> String {
+    kernel("arrive", 2, 4, 0, |t, arguments| {
+        let &[input, output, partial, counters] = arguments else { panic!("four pointers") };
+        let layout = TileLayout::contiguous(&[128], &[0], 1, 2).unwrap();
+        let offsets = flat_offsets(t, &layout);
+        let part = t.load(input, &offsets, None, DType::F32, Access::default()).unwrap();
+        t.store(partial, &offsets, &part, None, 1).unwrap();
+        let s = t.scalar();
+        let (zero, count) = (s.i32(0).unwrap(), s.i32(blocks as i32).unwrap());
+        let before = t.arrive(counters, zero, count).unwrap();
+        let last = s.i32(blocks as i32 - 1).unwrap();
+        let is_last = s.compare_int(IntegerPredicate::Equal, before, last).unwrap();
+        t.when(is_last, |t| {
+            // Each element is read by another warp than the one that wrote it.
+            let layout = TileLayout::contiguous(&[128], &[0], 2, 2)?;
+            let zero = t.splat(t.scalar().float(0.0, DType::F32)?, DType::F32, &layout)?;
+            let (lower, upper, step) = (t.scalar().i32(0)?, t.scalar().i32(blocks as i32)?, t.scalar().i32(1)?);
+            let sum = t.for_loop(lower, upper, step, &[zero], |t, block, carried| {
+                let start = t.scalar().scale(block, 128)?;
+                let index = t.iota(0, &layout)?;
+                let offsets = t.map1(&[&index], &layout, DType::I32, |s, v| Ok(s.add(v[0], start)?))?;
+                let part = t.load(partial, &offsets, None, DType::F32, Access::default())?;
+                Ok(vec![t.map1(&[&carried[0], &part], &layout, DType::F32, |s, v| Ok(s.op("arith.addf", v)?))?])
+            })?;
+            t.store(output, &t.iota(0, &layout)?, &sum[0], None, 1)
+        })
+        .unwrap();
+    })
+}
+
 /// `out[i] = in[i / 4]`: four registers in a row load one element; offsets are i64.
 pub fn uniform() -> String {
     kernel("uniform", 2, 2, 0, |t, arguments| {

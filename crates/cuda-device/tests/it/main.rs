@@ -9,3 +9,4 @@ mod gpu;
 mod plans;
 mod running;
 mod tensor_maps;
+mod zeroed;

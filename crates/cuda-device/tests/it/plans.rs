@@ -116,6 +116,7 @@ pub fn plan(shared: u32) -> LaunchPlan {
         first: 0,
         last: 3,
         memory,
+        zeroed: false,
     });
     let sizes = ["r", "c"].map(|name| Argument::Extent(text(name)));
     let places = vec![Argument::Input(0), Argument::Parameter(0), Argument::Buffer(0)];

@@ -57,6 +57,7 @@ mod tests {
             first,
             last: first + length,
             memory: MemoryKind::Device,
+            zeroed: false,
         }
     }
 

@@ -9,6 +9,7 @@
 //! - every expression is one over the plan's extents, every extent is that of an input's dimension, and with all extents at their
 //!   capacities no value is larger than its memory;
 //! - buffers lie inside the arena, aligned, and no two whose lifetimes meet overlap;
+//! - a buffer that holds zeros between runs lies in memory of the device and is alive in all steps;
 //! - steps of different streams that use the same memory are put in order by events;
 //! - a step uses a buffer only between its first and last step, and never writes an input or a parameter by copy or fill;
 //! - every output that has elements is the target of a step.

@@ -221,6 +221,7 @@ mod tests {
                     first: 0,
                     last: 0,
                     memory: MemoryKind::Device,
+                    zeroed: false,
                 });
             }
         }

@@ -55,6 +55,7 @@ mod tests {
             first,
             last,
             memory: MemoryKind::Device,
+            zeroed: false,
         };
         let mut plan = LaunchPlan::new("p");
         assert_eq!(plan.peak(), None);

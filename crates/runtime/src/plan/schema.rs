@@ -102,6 +102,10 @@ pub struct Buffer {
     /// Which arena it lies in.
     #[serde(default, skip_serializing_if = "MemoryKind::is_device")]
     pub memory: MemoryKind,
+    /// Whether it holds zeros when an instance's first run begins. Kernels leave zeros in it, so that it holds them before each run: it is alive
+    /// from the first step to the last, in memory of the device, and shares no byte with another buffer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub zeroed: bool,
 }
 
 /// Which memory a buffer lies in.

@@ -39,6 +39,7 @@ fn buffer(offset: u64, alignment: u64, first: u32, last: u32) -> Buffer {
         first,
         last,
         memory: MemoryKind::Device,
+        zeroed: false,
     }
 }
 
@@ -65,6 +66,42 @@ fn the_stored_form_round_trips() {
         text.contains(r#""grid":[1,1,1]"#) && text.contains(r#"{"buffer":0}"#) && text.contains(r#""dtype":"f32""#),
         "{text}"
     );
+}
+
+#[test]
+fn buffers_that_hold_zeros_are_alive_in_all_steps() {
+    let zeroed = |plan: &mut LaunchPlan| plan.buffers.push(Buffer { zeroed: true, ..buffer(256, 256, 0, 1) });
+    let mut plan = sample();
+    plan.arena_bytes = 384;
+    zeroed(&mut plan);
+    plan.validate().unwrap();
+    let text = plan.to_json().unwrap();
+    assert_eq!(text.matches(r#""zeroed":true"#).count(), 1, "{text}");
+    assert_eq!(LaunchPlan::from_json(&text).unwrap(), plan);
+    let broken = |change: &dyn Fn(&mut LaunchPlan)| {
+        let mut plan = plan.clone();
+        change(&mut plan);
+        plan.validate().unwrap_err().to_string()
+    };
+    for change in [
+        |plan: &mut LaunchPlan| plan.buffers[1].first = 1,
+        |plan: &mut LaunchPlan| plan.buffers[1].last = 0,
+        |plan: &mut LaunchPlan| {
+            plan.pinned_arena_bytes = 384;
+            plan.buffers[1].memory = MemoryKind::Pinned;
+        },
+    ] {
+        let message = broken(&change);
+        assert!(message.contains("holds zeros between runs"), "{message}");
+    }
+    // Nothing lies there at any time, and only kernels use it.
+    let message = broken(&|plan| plan.buffers[1].offset = 0);
+    assert!(message.contains("shares memory with buffer 0"), "{message}");
+    let message = broken(&|plan| {
+        let fill = Memset { target: Place::Buffer(1), byte: 1, bytes: 128.into() };
+        plan.steps[0] = Step::new(Operation::Memset(fill));
+    });
+    assert!(message.contains("only kernels"), "{message}");
 }
 
 #[test]

@@ -199,6 +199,12 @@ impl LaunchPlan {
                     format!("steps {} to {} are no range of the {} steps", buffer.first, buffer.last, self.steps.len());
                 return Err(PlanError::memory(place(), message));
             }
+            let always = buffer.first == 0 && buffer.last as usize + 1 >= self.steps.len();
+            if buffer.zeroed && (buffer.memory != MemoryKind::Device || !always) {
+                let message =
+                    "it holds zeros between runs, and is not in memory of the device from the first step to the last";
+                return Err(PlanError::memory(place(), message));
+            }
         }
         match find_overlap(&self.buffers) {
             None => Ok(()),
@@ -412,6 +418,13 @@ impl Walk<'_> {
     fn write(&mut self, place: Place) -> Result<u64, PlanError> {
         if let Place::Input(_) | Place::Parameter(_) = place {
             return self.wrong(format!("{place:?} must not be written"));
+        }
+        if let Place::Buffer(index) = place
+            && self.plan.buffers.get(index as usize).is_some_and(|buffer| buffer.zeroed)
+        {
+            return self.wrong(format!(
+                "buffer {index} holds zeros between runs: only kernels, which leave them there, use it"
+            ));
         }
         self.written.insert(place);
         self.read(place)

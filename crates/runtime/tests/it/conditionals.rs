@@ -29,7 +29,7 @@ const PTX: &str = "
 
 fn buffer(name: &str, dtype: DType, offset: u64) -> Buffer {
     let (shape, bytes, alignment, memory) = (vec![1], dtype.size() as u64, 8, MemoryKind::Device);
-    Buffer { name: name.to_owned(), dtype, shape, offset, bytes, alignment, first: 0, last: 4, memory }
+    Buffer { name: name.to_owned(), dtype, shape, offset, bytes, alignment, first: 0, last: 4, memory, zeroed: false }
 }
 
 fn copy(source: Place, target: Place, bytes: u64) -> Step {

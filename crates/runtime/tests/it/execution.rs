@@ -98,6 +98,7 @@ fn buffer(offset: u64, first: u32, last: u32) -> Buffer {
         first,
         last,
         memory: MemoryKind::Device,
+        zeroed: false,
     }
 }
 

@@ -124,6 +124,7 @@ fn plan() -> LaunchPlan {
         first: 0,
         last: 3,
         memory: MemoryKind::Device,
+        zeroed: false,
     });
     let blocks = || text("floordiv(r*c+31,32)");
     let sizes = ["r", "c"].map(|name| Argument::Extent(text(name)));

@@ -8,3 +8,4 @@ mod random_plans;
 mod read_extent;
 mod requirements;
 mod tensor_maps;
+mod zeroed;

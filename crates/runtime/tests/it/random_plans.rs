@@ -223,6 +223,7 @@ fn random_plan(choices: &mut Choices<'_>) -> LaunchPlan {
             first: if choices.often() { 0 } else { first },
             last,
             memory: MemoryKind::Device,
+            zeroed: false,
         });
     }
     for index in 0..count {

@@ -58,6 +58,10 @@ impl Values {
                 }
             }
         }
+        // What holds zeros between runs stays where it is, as if every step used it.
+        for (uses, _) in uses.iter_mut().zip(&plan.buffers).filter(|(_, buffer)| buffer.zeroed) {
+            *uses = (0..plan.steps.len()).collect();
+        }
         let (bytes, memory) = plan.buffers.iter().map(|buffer| (buffer.bytes, buffer.memory)).unzip();
         Values { bytes, memory, uses, steps: plan.steps.len() }
     }

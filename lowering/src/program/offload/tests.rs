@@ -39,6 +39,7 @@ fn plan(bytes: &[u64], kernels: &[Vec<u32>]) -> LaunchPlan {
             first: uses.first().map_or(0, |step| *step as u32),
             last: uses.last().map_or(0, |step| *step as u32),
             memory: MemoryKind::Device,
+            zeroed: false,
         });
     }
     let values = Values::of(&plan);
@@ -131,6 +132,30 @@ fn copies_run_beside_the_kernels_where_the_budget_has_room() {
         racing.steps[index].operation = Operation::Event(EventMark { event: 100 });
         assert_eq!(racing.validate().unwrap_err().code(), "E0704", "without the wait at step {index}");
     }
+}
+
+#[test]
+fn counters_stay_where_they_are() {
+    // The first value is larger than all others, and not used for long.
+    let mut before = plan(&[4096, 1024, 1024, 1024], &[vec![0], vec![0, 1], vec![1, 2], vec![2, 3], vec![0, 3]]);
+    assert_eq!(offload(&before, 5120).unwrap().pinned_arena_bytes, 4096);
+    before.buffers[0].zeroed = true;
+    before.validate().unwrap();
+    assert!(matches!(offload(&before, 5120), Err(OffloadError::Crowded { bytes: 6144, .. })));
+    // A fourth value makes room for others; the counters are alive in all steps of the longer plan too.
+    let kernels = [vec![0], vec![0, 1], vec![1, 2], vec![2, 3], vec![1, 3, 0], vec![3]];
+    let mut before = plan(&[256, 1024, 1024, 1024], &kernels);
+    before.buffers[0].zeroed = true;
+    (before.buffers[0].first, before.buffers[0].last) = (0, 5);
+    let layout = Values::of(&before).layout(&[]).unwrap();
+    before.arena_bytes = layout.arena_bytes;
+    before.buffers.iter_mut().zip(layout.first).for_each(|(buffer, offset)| buffer.offset = offset);
+    before.validate().unwrap();
+    let after = offload(&before, 2304).unwrap();
+    after.validate().unwrap();
+    assert_eq!(after.pinned_arena_bytes, 1024);
+    let counters = &after.buffers[0];
+    assert!(counters.zeroed && counters.first == 0 && counters.last as usize + 1 == after.steps.len(), "{counters:?}");
 }
 
 #[test]

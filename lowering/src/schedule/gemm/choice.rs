@@ -8,7 +8,7 @@ use super::plan::GemmPlan;
 use super::tma::TmaPlan;
 use crate::LoweringError;
 use crate::schedule::body::Body;
-use crate::schedule::{Candidate, KernelShape, KernelTensorMap, RuledOut, Weighed};
+use crate::schedule::{Candidate, KernelShape, KernelTensorMap, KernelWorkspace, RuledOut, Weighed};
 
 /// The schedules of a product, and which it is.
 pub(in crate::schedule) struct GemmSchedule {
@@ -74,11 +74,15 @@ impl GemmSchedule {
         self.chosen_tma().map_or(Ok(Vec::new()), |tma| tma.tensor_maps(body))
     }
 
+    pub(in crate::schedule) fn workspaces(&self) -> Vec<KernelWorkspace> {
+        Vec::new()
+    }
+
     pub(in crate::schedule) fn build<'m>(
         &self,
         builder: TileBuilder<'m>,
         body: &Body,
-        [inputs, outputs, maps]: [&[Value<'m>]; 3],
+        [inputs, outputs, _, maps]: [&[Value<'m>]; 4],
     ) -> Result<(), LoweringError> {
         match self.chosen_tma() {
             Some(tma) => tma.build(builder, body, [inputs, outputs, maps]),
