@@ -228,7 +228,11 @@ impl Device {
         let Some(entry) = m.entry(entry) else { return Err(Error::UnknownEntry(entry.to_owned())) };
         let params = check(entry, cfg, args)?;
         self.load(m)?;
-        self.memory.begin_launch();
+        // Tensor maps that a kernel writes are known by who wrote them.
+        let single_block = cfg.grid == [1; 3] && !entry.program.uses_tensor_maps;
+        let threads: u32 = cfg.block.iter().product();
+        let ordered = entry.program.orders_blocks && !single_block && cfg.checks.global_races;
+        self.memory.begin_launch(if ordered { threads.div_ceil(32) as usize } else { 0 });
         let symbols = self.modules.get(&m.id).cloned().unwrap_or_default();
         let launch = Launch {
             program: &entry.program,
@@ -241,8 +245,7 @@ impl Device {
             dynamic_shared: cfg.dynamic_shared_bytes,
             check_global_races: cfg.checks.global_races,
             check_uninitialised_global: cfg.checks.uninitialised_global,
-            // Tensor maps that a kernel writes are known by who wrote them.
-            single_block: cfg.grid == [1; 3] && !entry.program.uses_tensor_maps,
+            single_block,
             cache_lines: cfg.checks.cache_model,
             vectors: Vectors::detect(),
         };

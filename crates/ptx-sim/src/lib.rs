@@ -36,7 +36,7 @@
 //! - Bounds and alignment are exact. Shared and global memory that nothing wrote is not read. Data of an asynchronous copy is poison
 //!   until waited for.
 //! - Two accesses to a byte of shared memory, one of them writing, that no barrier or warp barrier orders, are a fault, whether or not
-//!   this run shows it; so are those of two blocks to a byte of global memory.
+//!   this run shows it; so are those of two blocks to a byte of global memory that no release and acquire orders (PTX ISA, "Memory Consistency Model").
 //! - What `wgmma` and bulk copies do asynchronously is found wanting whatever the schedule: registers touched before `wgmma.wait_group`, a
 //!   missing `wgmma.fence`, `fence.proxy.async` or fence of a tensor map, bytes read before the mbarrier that tracks their copy was waited
 //!   for or overwritten while they are read, byte counts of an mbarrier that do not agree with its copies. Waits that nothing ends are a
@@ -49,7 +49,8 @@
 //!
 //! - Lanes of a warp meet again at the immediate post-dominator of a branch; `bar.warp.sync` and the like between lanes that sit at
 //!   different instructions is refused as `warp-sync-mask`.
-//! - Global races between threads of one block are not looked for, those of bulk copies included.
+//! - Global races between threads of one block are not looked for, those of bulk copies included. Releases and acquires count for the whole warp; what a strong
+//!   read saw before an unordered write is not kept.
 //! - Clusters have one block; more are refused at the launch. Tensor copies are tiled ones; `im2col`, interleaving, reductions and copies
 //!   between blocks are refused when the module is parsed.
 //! - Arrivals at mbarriers and waits count for the whole warp, not for the lane that executes them. That an mbarrier is initialised needs

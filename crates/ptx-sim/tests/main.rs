@@ -10,6 +10,7 @@ mod hopper;
 mod hostile;
 mod instructions;
 mod matrices;
+mod ordering;
 mod support;
 mod tensor_copies;
 mod wgmma;

@@ -1,6 +1,7 @@
 //! Tile programs taken down to PTX: golden text, acceptance by ptxas, and values.
 #![allow(clippy::unwrap_used)]
 
+mod arrive;
 mod assemble;
 mod errors;
 mod extents;

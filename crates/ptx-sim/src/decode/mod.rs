@@ -101,6 +101,8 @@ pub(crate) struct Program {
     /// Dynamic shared memory is declared and mentioned.
     pub dynamic_shared: bool,
     pub uses_tensor_maps: bool,
+    /// Whether blocks may order their accesses to global memory.
+    pub orders_blocks: bool,
     pub param_bytes: u32,
     pub parameters: Vec<ParameterPlace>,
 }
@@ -379,6 +381,7 @@ impl<'m> Decoder<'m> {
         p.undefined64 = (0..p.slots64).filter(|s| !fixed.contains(s)).collect();
         let fixed: HashSet<Slot> = p.constant_predicates.iter().map(|c| c.0).collect();
         p.undefined_predicates = (0..p.predicates).filter(|s| !fixed.contains(s)).collect();
+        p.orders_blocks = p.code.iter().any(|instruction| instruction.op.orders_blocks());
         Ok(self.program)
     }
 }

@@ -8,6 +8,7 @@ use crate::decode::form::{Address, Form};
 use crate::decode::types::Type;
 use crate::error::Error;
 use crate::fault::{FaultKind, Trap};
+use crate::memory::causality::Order;
 use crate::memory::shared::Conflict;
 use crate::memory::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Space, resolve};
 
@@ -200,15 +201,36 @@ pub(crate) fn global_race(lane: usize, address: u64, other: u32, verb: &str, don
     )
 }
 
-/// Takes memory semantics, scopes, cache operators and hints; returns whether the access is a strong one.
-pub(crate) fn take_semantics(form: &mut Form<'_, '_>) -> bool {
+/// How an access takes part in the memory consistency model.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Semantics {
+    /// No weak access.
+    pub strong: bool,
+    /// Of the block's or cluster's scope alone.
+    pub near: bool,
+    pub order: Order,
+}
+
+impl Semantics {
+    /// Whether it is strong towards other blocks.
+    pub(crate) fn reaches_blocks(self) -> bool {
+        self.strong && !self.near
+    }
+}
+
+/// Takes memory semantics, scopes, cache operators and hints.
+pub(crate) fn take_semantics(form: &mut Form<'_, '_>) -> Semantics {
     form.flag("weak");
-    let strong = form.pick(&["volatile", "relaxed", "acquire", "release", "mmio", "acq_rel"]).is_some();
-    form.pick(&["cta", "cluster", "gpu", "sys"]);
+    let semantics = form.pick(&["volatile", "relaxed", "acquire", "release", "mmio", "acq_rel"]);
+    let near = matches!(form.pick(&["cta", "cluster", "gpu", "sys"]), Some("cta" | "cluster"));
     form.pick(&["ca", "cg", "cs", "lu", "cv", "wb", "wt"]);
     form.pick(&["nc"]);
     form.skip_prefixed(&["L1::", "L2::", "level::", "unified"]);
-    strong
+    let order = Order {
+        acquire: matches!(semantics, Some("acquire" | "acq_rel")),
+        release: matches!(semantics, Some("release" | "acq_rel")),
+    };
+    Semantics { strong: semantics.is_some(), near, order }
 }
 
 /// Takes the state space: the window of a parameter function suffix is ignored.

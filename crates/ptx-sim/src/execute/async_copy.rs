@@ -86,7 +86,7 @@ fn copy(m: &mut Machine<'_>, mask: u32, to: &Address, from: &Address, bytes: u32
         m.tally.instructions[m.pc].requests -= 1;
     }
     let memory = m.launch.global;
-    let me = m.accessor(false);
+    let me = &m.accessor(false);
     for i in lanes_of(mask) {
         let mut data = [0u8; 16];
         let size = sizes[i];

@@ -4,7 +4,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::access::{by_space, conflict, global_race, misaligned, shared_offsets, take_semantics, take_space};
+use super::access::{
+    Semantics, by_space, conflict, global_race, misaligned, shared_offsets, take_semantics, take_space,
+};
 use super::lanes::{Lanes, Slot, lanes_of};
 use super::machine::{Machine, Step};
 use super::numbers::{bfloat_to_f32, bits, bits64, d as dbl, f, f32_to_bfloat, f32_to_half, half_to_f32};
@@ -13,6 +15,7 @@ use crate::decode::types::Type;
 use crate::error::Error;
 use crate::fault::{FaultKind, Trap};
 use crate::memory::Space;
+use crate::memory::races::place;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Function {
@@ -32,6 +35,7 @@ pub(crate) enum Function {
 pub(crate) struct Op {
     f: Function,
     t: Type,
+    semantics: Semantics,
     space: Space,
     address: Address,
     /// `None` for `red`.
@@ -151,8 +155,12 @@ impl Op {
             }
             Space::Global => {
                 m.count_global(addresses, bytes, mask);
-                let me = m.accessor(true);
+                // Of the block's scope, towards other blocks it is a read and a write.
+                let strong = !self.semantics.near;
+                let me = &m.accessor(strong);
                 let memory = m.launch.global;
+                // The value and what was released with it change together.
+                let mut locations = (strong && memory.causality.kept()).then(|| memory.causality.locations());
                 for i in lanes_of(mask) {
                     let address = addresses[i];
                     if address & u64::from(bytes - 1) != 0 {
@@ -178,8 +186,15 @@ impl Op {
                         ));
                     }
                     let touched = if bytes < 4 { ((1 << bytes) - 1) << (at & 3) } else { 15 };
+                    if !strong && let Err(other) = memory.note_read(a, first, words, touched, me) {
+                        return Err(global_race(i, address, other, "is updated", "written"));
+                    }
                     if let Err(other) = memory.note_write(a, first, words, touched, me) {
                         return Err(global_race(i, address, other, "is updated", "used"));
+                    }
+                    if let Some(locations) = &mut locations {
+                        let order = self.semantics.order;
+                        locations.write(place(a, first), &mut m.shared.device, m.warp.index, order, true);
                     }
                     old[i] = match bytes {
                         8 => memory.exclusive(|| {
@@ -214,7 +229,7 @@ impl Op {
 pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
     use Type::*;
     let returns = form.name() == "atom";
-    take_semantics(form);
+    let semantics = take_semantics(form);
     form.flag("noftz");
     let space = take_space(form);
     let f = match form.need(&["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])? {
@@ -247,5 +262,5 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
     let address = form.address(first)?;
     let b = form.src(first + 1, t)?;
     let c = if sources == 2 { form.src(first + 2, t)? } else { b };
-    Ok(Op { f, t, space, address, d, b, c })
+    Ok(Op { f, t, semantics, space, address, d, b, c })
 }

@@ -7,6 +7,7 @@ use super::{proxy_fence, warp_ops};
 use crate::decode::form::Form;
 use crate::decode::types::Type;
 use crate::error::Error;
+use crate::memory::causality::Order;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
@@ -44,10 +45,8 @@ pub(crate) enum Op {
     Block(Barrier),
     Warp(warp_ops::Op),
     Proxy(proxy_fence::Op),
-    /// A fence; of a scope wider than the block or not.
-    Fence {
-        device: bool,
-    },
+    /// A fence of a scope wider than the cluster, or another one.
+    Fence(Option<Order>),
 }
 
 pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
@@ -55,7 +54,7 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
         "membar" => {
             let scope = form.need(&["cta", "gl", "sys"])?;
             form.need_count(0)?;
-            Ok(Op::Fence { device: scope != "cta" })
+            Ok(Op::Fence((scope != "cta").then_some(Order { acquire: true, release: true })))
         }
         "fence" => {
             if form.flag("proxy") {
@@ -66,12 +65,13 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Op, Error> {
                 form.need(&["release"])?;
                 form.need(&["cluster"])?;
                 form.need_count(0)?;
-                return Ok(Op::Fence { device: false });
+                return Ok(Op::Fence(None));
             }
-            form.pick(&["sc", "acq_rel", "acquire", "release"]);
+            let semantics = form.pick(&["sc", "acq_rel", "acquire", "release"]);
             let scope = form.need(&["cta", "cluster", "gpu", "sys"])?;
             form.need_count(0)?;
-            Ok(Op::Fence { device: scope != "cta" })
+            let order = Order { acquire: semantics != Some("release"), release: semantics != Some("acquire") };
+            Ok(Op::Fence(matches!(scope, "gpu" | "sys").then_some(order)))
         }
         name => {
             if form.flag("warp") {

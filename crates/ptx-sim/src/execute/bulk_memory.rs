@@ -29,7 +29,7 @@ pub(super) fn read_global(m: &mut Machine<'_>, lane: usize, address: u64, out: &
         return Ok(());
     }
     let len = out.len() as u64;
-    let me = m.accessor(false);
+    let me = &m.accessor(false);
     let memory = m.launch.global;
     let trap = |kind| Trap::new(kind, lane as u32, memory.describe(address, len));
     let (a, at) = memory.find(address, len).map_err(trap)?;
@@ -61,7 +61,7 @@ pub(super) fn write_global(m: &mut Machine<'_>, lane: usize, address: u64, data:
         return Ok(());
     }
     let len = data.len() as u64;
-    let me = m.accessor(false);
+    let me = &m.accessor(false);
     let memory = m.launch.global;
     let trap = |kind| Trap::new(kind, lane as u32, memory.describe(address, len));
     let (a, at) = memory.find(address, len).map_err(trap)?;

@@ -1,8 +1,8 @@
 //! Loads (PTX ISA 9.7.9): `ld ldu` in every state space.
 
 use super::access::{
-    Shape, Words, by_space, conflict, global_race, local_offset, misaligned, put_bytes, shape, shared_offsets,
-    take_semantics, take_space,
+    Semantics, Shape, Words, by_space, conflict, global_race, local_offset, misaligned, put_bytes, shape,
+    shared_offsets, take_semantics, take_space,
 };
 use super::lanes::{Lanes, Slot, lanes_of};
 use super::machine::{Machine, Step};
@@ -12,13 +12,14 @@ use crate::error::Error;
 use crate::fault::{FaultKind, Trap};
 use crate::memory::Space;
 use crate::memory::global::Allocation;
+use crate::memory::races::place;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     space: Space,
     address: Address,
     shape: Shape,
-    strong: bool,
+    semantics: Semantics,
     /// Slot and register bits of each element.
     to: [(Slot, u32); 4],
 }
@@ -37,6 +38,11 @@ impl Load {
     /// Whether its requests count as global ones; a generic access counts as global.
     pub(crate) fn is_global(&self) -> bool {
         matches!(self.space, Space::Global | Space::Generic)
+    }
+
+    /// Whether it is a strong access towards other blocks.
+    pub(crate) fn reaches_blocks(&self) -> bool {
+        self.semantics.reaches_blocks()
     }
 
     pub(crate) fn execute(&self, m: &mut Machine<'_>, mask: u32) -> Step {
@@ -140,7 +146,7 @@ impl Load {
         let s = size as usize;
         let run = mask == u32::MAX && size >= 4 && (1..32).all(|i| at[i] == at[0] + i as u32 * size);
         if run {
-            if let Err(c) = m.shared.read_run(warp, at[0] as usize, s, self.strong) {
+            if let Err(c) = m.shared.read_run(warp, at[0] as usize, s, self.semantics.strong) {
                 return Err(conflict(0, c));
             }
         } else {
@@ -150,7 +156,9 @@ impl Load {
                     continue;
                 }
                 last = at[i];
-                m.shared.read(warp, i as u32, at[i] as usize, s, self.strong).map_err(|c| conflict(i as u32, c))?;
+                m.shared
+                    .read(warp, i as u32, at[i] as usize, s, self.semantics.strong)
+                    .map_err(|c| conflict(i as u32, c))?;
             }
         }
         let data = &m.shared.data;
@@ -188,8 +196,19 @@ impl Load {
     #[inline(always)]
     fn global(&self, m: &mut Machine<'_>, addresses: &Lanes<u64>, mask: u32, size: u32, words: &mut Words) -> Step {
         m.count_global(addresses, size, mask);
-        let me = m.accessor(self.strong);
+        let strong = self.semantics.reaches_blocks();
+        let me = &m.accessor(strong);
         let memory = m.launch.global;
+        // What others release at the place is what they released with the value that is read.
+        let mut locations = (strong && memory.causality.kept()).then(|| memory.causality.locations());
+        if let Some(locations) = &mut locations {
+            for i in lanes_of(mask) {
+                if let Ok((a, at)) = memory.find(addresses[i], u64::from(size)) {
+                    let place = place(a, (at >> 2) as usize);
+                    locations.read(place, &mut m.shared.device, m.warp.index, self.semantics.order);
+                }
+            }
+        }
         let check = m.launch.check_uninitialised_global;
         let per_lane = (size as usize).div_ceil(4);
         let run = mask == u32::MAX
@@ -268,7 +287,7 @@ impl Load {
 }
 
 pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Load, Error> {
-    let strong = take_semantics(form);
+    let semantics = take_semantics(form);
     let space = take_space(form);
     let (t, shape) = shape(form)?;
     if form.count() > 2 {
@@ -286,5 +305,5 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Load, Error> {
     for (to, e) in to.iter_mut().zip(elements) {
         *to = form.wide_destination(e, t)?;
     }
-    Ok(Load { space, address: form.address(1)?, shape, strong, to })
+    Ok(Load { space, address: form.address(1)?, shape, semantics, to })
 }

@@ -5,7 +5,8 @@ use super::lanes::{Lanes, Registers, Vectors};
 use super::wgmma_registers::RegisterState;
 use crate::decode::Program;
 use crate::fault::Trap;
-use crate::memory::global::{Accessor, GlobalMemory};
+use crate::memory::global::GlobalMemory;
+use crate::memory::races::Accessor;
 use crate::memory::shared::SharedMemory;
 
 /// Constant during a launch.
@@ -88,9 +89,8 @@ pub(crate) struct Machine<'a> {
     pub shared: &'a mut SharedMemory,
     pub tally: &'a mut Tally,
     pub pc: usize,
-    /// Block number from 1, and time of its last device-wide fence.
+    /// Block number from 1.
     pub block: u32,
-    pub fence: &'a mut u64,
     /// Warp instructions executed by the block so far: the clock.
     pub clock: u64,
 }
@@ -101,10 +101,13 @@ pub(crate) type Step = Result<(), Box<Trap>>;
 const LINE_LIMIT: usize = 1 << 20;
 
 impl Machine<'_> {
-    pub(crate) fn accessor(&self, strong: bool) -> Accessor {
+    pub(crate) fn accessor(&mut self, strong: bool) -> Accessor {
+        let kept = self.launch.global.causality.segment(&mut self.shared.device, self.warp.index);
+        let (segment, known) = kept.map_or((self.block, None), |(segment, known)| (segment, Some(known)));
         Accessor {
             block: self.block,
-            fence: *self.fence,
+            segment,
+            known,
             strong,
             single: self.launch.single_block || !self.launch.check_global_races,
         }

@@ -38,6 +38,7 @@ pub(crate) mod wgmma_registers;
 use crate::decode::form::Form;
 use crate::decode::types::Type;
 use crate::error::Error;
+use crate::memory::causality::Order;
 use machine::{Machine, Step};
 
 /// A decoded instruction with its guard: predicate slot (`NONE` without) and whether it is negated.
@@ -52,9 +53,8 @@ pub(crate) struct Instruction {
 pub(crate) enum Operation {
     Control(control::Control),
     Barrier(Box<barrier::Barrier>),
-    Fence {
-        device: bool,
-    },
+    /// A fence; none of the block's scope does anything to global memory.
+    Fence(Option<Order>),
     Move(moves::Op),
     Integer(integer::Op),
     Logic(logic::Op),
@@ -89,9 +89,9 @@ impl Operation {
         let r = &mut m.warp.registers;
         match self {
             Operation::Control(_) | Operation::Barrier(_) => {}
-            Operation::Fence { device } => {
-                if *device {
-                    *m.fence = m.launch.global.fence(m.block);
+            Operation::Fence(order) => {
+                if let Some(order) = order {
+                    m.shared.device.fence(m.warp.index, *order);
                 }
             }
             Operation::Move(op) => return op.execute(m, mask),
@@ -131,6 +131,18 @@ impl Operation {
             Operation::Atomic(op) => op.is_global(),
             Operation::AsyncCopy(_) | Operation::BulkCopy(_) => true,
             Operation::Watched(op) => op.op.touches_global(),
+            _ => false,
+        }
+    }
+    /// Whether it may order what blocks do to global memory, or is ordered with what others do there.
+    pub(crate) fn orders_blocks(&self) -> bool {
+        match self {
+            Operation::Fence(order) => order.is_some(),
+            Operation::Load(op) => op.is_global() && op.reaches_blocks(),
+            Operation::Store(op) => op.is_global() && op.reaches_blocks(),
+            Operation::Atomic(op) => op.is_global(),
+            Operation::TensorMap(_) | Operation::ProxyFence(_) => true,
+            Operation::Watched(op) => op.op.orders_blocks(),
             _ => false,
         }
     }
@@ -202,7 +214,7 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Operation, Error> {
         "bar" | "barrier" | "membar" | "fence" => match barrier::decode(form)? {
             barrier::Op::Block(b) => Operation::Barrier(Box::new(b)),
             barrier::Op::Warp(op) => Operation::Warp(Box::new(op)),
-            barrier::Op::Fence { device } => Operation::Fence { device },
+            barrier::Op::Fence(order) => Operation::Fence(order),
             barrier::Op::Proxy(op) => Operation::ProxyFence(Box::new(op)),
         },
         "trap" | "brkpt" => {

@@ -5,6 +5,7 @@ use super::machine::{Machine, Step};
 use crate::decode::form::{Address, Form};
 use crate::error::Error;
 use crate::fault::{FaultKind, Trap};
+use crate::memory::causality::Order;
 use crate::tensor_map::TENSOR_MAP_BYTES;
 
 #[derive(Clone, Debug)]
@@ -24,9 +25,9 @@ impl Op {
         match self {
             Op::Alias | Op::Async { shared: false } => {}
             Op::Async { shared: true } => m.shared.proxy_fence(m.warp.index, mask),
-            Op::TensorMapRelease => *m.fence = m.launch.global.fence(m.block),
+            Op::TensorMapRelease => m.shared.device.fence(m.warp.index, Order { acquire: false, release: true }),
             Op::TensorMapAcquire { address } => {
-                *m.fence = m.launch.global.fence(m.block);
+                m.shared.device.fence(m.warp.index, Order { acquire: true, release: false });
                 let addresses = address.lanes(m);
                 let mut rest = mask;
                 while rest != 0 {

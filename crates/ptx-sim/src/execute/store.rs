@@ -1,8 +1,8 @@
 //! Stores (PTX ISA 9.7.9): `st` in every state space.
 
 use super::access::{
-    Shape, Words, by_space, conflict, global_race, local_offset, misaligned, shape, shared_offsets, take_bytes,
-    take_semantics, take_space,
+    Semantics, Shape, Words, by_space, conflict, global_race, local_offset, misaligned, shape, shared_offsets,
+    take_bytes, take_semantics, take_space,
 };
 use super::lanes::{Lanes, Slot, lanes_of};
 use super::machine::{Machine, Step};
@@ -11,13 +11,14 @@ use crate::decode::types::Type;
 use crate::error::Error;
 use crate::fault::{FaultKind, Trap};
 use crate::memory::Space;
+use crate::memory::races::place;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     space: Space,
     address: Address,
     shape: Shape,
-    strong: bool,
+    semantics: Semantics,
     from: [Slot; 4],
 }
 
@@ -35,6 +36,11 @@ impl Store {
     /// Whether its requests count as global ones; a generic access counts as global.
     pub(crate) fn is_global(&self) -> bool {
         matches!(self.space, Space::Global | Space::Generic)
+    }
+
+    /// Whether it is a strong access towards other blocks.
+    pub(crate) fn reaches_blocks(&self) -> bool {
+        self.semantics.reaches_blocks()
     }
 
     pub(crate) fn execute(&self, m: &mut Machine<'_>, mask: u32) -> Step {
@@ -86,7 +92,7 @@ impl Store {
                     last = (from, bytes);
                     let same = m.shared.data[from..from + n] == bytes[..n];
                     m.shared
-                        .write(m.warp.index, i as u32, from, n, self.strong, same)
+                        .write(m.warp.index, i as u32, from, n, self.semantics.strong, same)
                         .map_err(|c| conflict(i as u32, c))?;
                     m.shared.data[from..from + n].copy_from_slice(&bytes[..n]);
                 }
@@ -117,8 +123,18 @@ impl Store {
     #[inline(always)]
     fn global(&self, m: &mut Machine<'_>, addresses: &Lanes<u64>, mask: u32, size: u32, words: &Words) -> Step {
         m.count_global(addresses, size, mask);
-        let me = m.accessor(self.strong);
+        let strong = self.semantics.reaches_blocks();
+        let me = &m.accessor(strong);
         let memory = m.launch.global;
+        let mut locations = (strong && memory.causality.kept()).then(|| memory.causality.locations());
+        if let Some(locations) = &mut locations {
+            for i in lanes_of(mask) {
+                if let Ok((a, at)) = memory.find(addresses[i], u64::from(size)) {
+                    let place = place(a, (at >> 2) as usize);
+                    locations.write(place, &mut m.shared.device, m.warp.index, self.semantics.order, false);
+                }
+            }
+        }
         let per_lane = (size as usize).div_ceil(4);
         let run = mask == u32::MAX
             && self.shape.bytes >= 4
@@ -172,7 +188,7 @@ impl Store {
 }
 
 pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Store, Error> {
-    let strong = take_semantics(form);
+    let semantics = take_semantics(form);
     let space = take_space(form);
     let (t, shape) = shape(form)?;
     if form.count() > 2 {
@@ -189,5 +205,5 @@ pub(crate) fn decode(form: &mut Form<'_, '_>) -> Result<Store, Error> {
     for (from, e) in from.iter_mut().zip(elements) {
         *from = form.source(e, t, true)?;
     }
-    Ok(Store { space, address: form.address(0)?, shape, strong, from })
+    Ok(Store { space, address: form.address(0)?, shape, semantics, from })
 }

@@ -10,6 +10,7 @@ use crate::decode::types::Type;
 use crate::error::Error;
 use crate::fault::{FaultKind, Trap};
 use crate::memory::Space;
+use crate::memory::causality::Order;
 use crate::parse::ast::Operand;
 use crate::tensor_map::{Field, TENSOR_MAP_BYTES};
 
@@ -62,7 +63,7 @@ impl Op {
                 let map = read(m, Space::Shared, 0, &from)?;
                 m.shared.warp_sync(m.warp.index, mask);
                 write(m, Space::Global, 0, &to, &map)?;
-                *m.fence = m.launch.global.fence(m.block);
+                m.shared.device.fence(m.warp.index, Order { acquire: false, release: true });
                 Ok(())
             }
         }

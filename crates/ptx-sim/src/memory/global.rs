@@ -2,14 +2,13 @@
 //!
 //! - Every allocation has an address range of its own of [`SLOT`] bytes that is never used again, so that no stray address hits another one.
 //! - Words are relaxed atomics: blocks run on several host threads.
-//! - During a launch each written word remembers the block that wrote which of its bytes, and each read word the block that read it;
-//!   two blocks on one byte, one of them writing, is a race unless both went through atomics, or a device-wide fence of the writer
-//!   happened before one of the reader.
+//! - During a launch each written word remembers who wrote which of its bytes, and each read word who read it ([`super::races`]).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::causality::Causality;
 use crate::error::Error;
 use crate::fault::FaultKind;
 
@@ -31,16 +30,16 @@ pub(crate) struct Allocation {
     complete: bool,
     /// One bit a word.
     written: Words,
-    writers: Record,
-    readers: Record,
-    /// Words whose bytes were written by several blocks: the block of each byte.
-    mixed: Mutex<HashMap<u64, [u32; 4]>>,
+    pub(super) writers: Record,
+    pub(super) readers: Record,
+    /// Words whose bytes were written by several: who wrote each byte.
+    pub(super) mixed: Mutex<HashMap<u64, [u32; 4]>>,
 }
 
 /// One word of bookkeeping for each word of an allocation, there once a launch needs it. Its memory is kept for the next launch
 /// when it is small: fresh pages cost more than zeros.
 #[derive(Default)]
-struct Record {
+pub(super) struct Record {
     words: OnceLock<Words>,
     spare: Mutex<Words>,
 }
@@ -50,13 +49,13 @@ const SPARE_LIMIT: usize = 16 << 20;
 
 impl Record {
     #[inline(always)]
-    fn get(&self) -> Option<&Words> {
+    pub(super) fn get(&self) -> Option<&Words> {
         self.words.get()
     }
 
     /// The record, all zero when this is its first use in the launch; empty when there is no memory for it.
     #[inline(always)]
-    fn get_or_zeroed(&self, len: usize) -> &Words {
+    pub(super) fn get_or_zeroed(&self, len: usize) -> &Words {
         self.words.get_or_init(|| {
             let mut spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
             if spare.len() != len {
@@ -86,17 +85,10 @@ pub(crate) struct GlobalMemory {
     allocations: Vec<Allocation>,
     used: u64,
     limit: u64,
-    /// Time of the last device-wide fence of a block, by block number.
-    fences: Mutex<HashMap<u32, u64>>,
-    fence_clock: AtomicU64,
+    pub causality: Causality,
     /// Held by 64-bit atomics, which touch two words.
     wide_atomics: Mutex<()>,
 }
-
-/// Marks a word read by several blocks, or written by atomics.
-const MANY: u32 = u32::MAX;
-const MIXED: u32 = u32::MAX;
-const ATOMIC: u32 = 0x0fff_fffe;
 
 impl GlobalMemory {
     pub(crate) fn new(limit: u64) -> GlobalMemory {
@@ -104,8 +96,7 @@ impl GlobalMemory {
             allocations: Vec::new(),
             used: 0,
             limit,
-            fences: Mutex::new(HashMap::new()),
-            fence_clock: AtomicU64::new(1),
+            causality: Causality::default(),
             wide_atomics: Mutex::new(()),
         }
     }
@@ -242,14 +233,14 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Forgets who touched what; called when a launch begins.
-    pub(crate) fn begin_launch(&mut self) {
+    /// Forgets who touched what; called when a launch begins, with the warps of a block where the order of blocks is kept, else with 0.
+    pub(crate) fn begin_launch(&mut self, warps: usize) {
         for a in &mut self.allocations {
             a.writers.clear();
             a.readers.clear();
             a.mixed.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         }
-        self.fences.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        self.causality.begin(warps);
     }
 
     /// Allocation and offset of `len` bytes at an address.
@@ -275,167 +266,11 @@ impl GlobalMemory {
         }
     }
 
-    /// A thread of the block executed a device-wide fence.
-    pub(crate) fn fence(&self, block: u32) -> u64 {
-        let now = self.fence_clock.fetch_add(1, Relaxed) + 1;
-        self.fences.lock().unwrap_or_else(PoisonError::into_inner).insert(block, now);
-        now
-    }
-
     /// Runs one 64-bit atomic at a time.
     pub(crate) fn exclusive<R>(&self, f: impl FnOnce() -> R) -> R {
         let _held = self.wide_atomics.lock().unwrap_or_else(PoisonError::into_inner);
         f()
     }
-
-    /// Whether `writer` fenced before the reader's last fence.
-    fn fenced(&self, writer: u32, readers_fence: u64) -> bool {
-        let fences = self.fences.lock().unwrap_or_else(PoisonError::into_inner);
-        fences.get(&writer).is_some_and(|&t| t < readers_fence)
-    }
-
-    /// Records and checks that `block` (from 1) reads words; `Err` holds the other block.
-    #[inline(always)]
-    pub(crate) fn note_read(
-        &self,
-        a: &Allocation,
-        first: usize,
-        count: usize,
-        bytes: u32,
-        me: Accessor,
-    ) -> Result<(), u32> {
-        if a.read_only {
-            return Ok(());
-        }
-        if let Some(writers) = a.writers.get() {
-            for (i, w) in writers[first..first + count].iter().enumerate() {
-                let v = w.load(Relaxed);
-                if v != 0 && v >> 4 != me.block {
-                    self.read_conflict(a, first + i, v, bytes, me)?;
-                }
-            }
-        }
-        if me.single {
-            return Ok(());
-        }
-        let readers = a.readers.get_or_zeroed(a.words.len());
-        let Some(readers) = readers.get(first..first + count) else { return Ok(()) };
-        for r in readers {
-            let v = r.load(Relaxed);
-            if v != me.block && v != MANY {
-                r.store(if v == 0 { me.block } else { MANY }, Relaxed);
-            }
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn read_conflict(&self, a: &Allocation, word: usize, v: u32, bytes: u32, me: Accessor) -> Result<(), u32> {
-        let owners = if v == MIXED {
-            a.mixed.lock().unwrap_or_else(PoisonError::into_inner).get(&(word as u64)).copied().unwrap_or_default()
-        } else {
-            std::array::from_fn(|i| if v >> i & 1 == 1 { v >> 4 } else { 0 })
-        };
-        for (i, &owner) in owners.iter().enumerate() {
-            if bytes >> i & 1 == 1 && owner != 0 && owner != me.block && !(owner == ATOMIC && me.strong) {
-                let other = if owner == ATOMIC { 0 } else { owner };
-                let after_atomics = owner == ATOMIC && me.fence != 0;
-                if !after_atomics && (owner == ATOMIC || !self.fenced(owner, me.fence)) {
-                    return Err(other);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Records and checks that a block writes bytes (one bit each) of words.
-    #[inline(always)]
-    pub(crate) fn note_write(
-        &self,
-        a: &Allocation,
-        first: usize,
-        count: usize,
-        bytes: u32,
-        me: Accessor,
-    ) -> Result<(), u32> {
-        if me.single {
-            return Ok(());
-        }
-        let owner = if me.strong { ATOMIC } else { me.block };
-        if let Some(readers) = a.readers.get().and_then(|r| r.get(first..first + count)) {
-            for r in readers {
-                let v = r.load(Relaxed);
-                if v != 0 && v != me.block {
-                    // Several blocks read it: one of them is another unless all of them fenced before.
-                    let other = if v == MANY { 0 } else { v };
-                    if me.fence == 0 && !me.strong || v != MANY && !me.strong && !self.fenced(v, me.fence) {
-                        return Err(other);
-                    }
-                }
-            }
-        }
-        let writers = a.writers.get_or_zeroed(a.words.len());
-        let Some(writers) = writers.get(first..first + count) else { return Ok(()) };
-        let mark = owner << 4 | bytes;
-        for (i, w) in writers.iter().enumerate() {
-            let v = w.load(Relaxed);
-            if v == 0 || v >> 4 == owner {
-                if v | mark != v {
-                    w.store(v | mark, Relaxed);
-                }
-                if v == 0 {
-                    continue;
-                }
-                if v >> 4 == owner {
-                    continue;
-                }
-            }
-            self.write_conflict(a, w, first + i, v, owner, bytes, me)?;
-        }
-        Ok(())
-    }
-
-    #[cold]
-    #[allow(clippy::too_many_arguments)]
-    fn write_conflict(
-        &self,
-        a: &Allocation,
-        w: &AtomicU32,
-        word: usize,
-        v: u32,
-        owner: u32,
-        bytes: u32,
-        me: Accessor,
-    ) -> Result<(), u32> {
-        let mut mixed = a.mixed.lock().unwrap_or_else(PoisonError::into_inner);
-        let owners = mixed
-            .entry(word as u64)
-            .or_insert_with(|| std::array::from_fn(|i| if v != MIXED && v >> i & 1 == 1 { v >> 4 } else { 0 }));
-        for (i, o) in owners.iter_mut().enumerate() {
-            if bytes >> i & 1 == 1 {
-                let foreign = *o != 0 && *o != owner && *o != me.block;
-                if foreign && (*o == ATOMIC && me.fence == 0 || *o != ATOMIC && !self.fenced(*o, me.fence)) {
-                    return Err(if *o == ATOMIC { 0 } else { *o });
-                }
-                *o = owner;
-            }
-        }
-        w.store(MIXED, Relaxed);
-        Ok(())
-    }
-}
-
-/// Who accesses global memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Accessor {
-    /// Block number from 1.
-    pub block: u32,
-    /// Time of the block's last device-wide fence; 0 for none.
-    pub fence: u64,
-    /// An atomic or otherwise strong access.
-    pub strong: bool,
-    /// The launch has one block: nothing to record.
-    pub single: bool,
 }
 
 #[inline(always)]
@@ -551,30 +386,5 @@ mod tests {
         let mut memory = GlobalMemory::new(1 << 20);
         let address = memory.allocate(8).unwrap();
         assert!(memory.forget(address, 4, 5).is_err());
-    }
-
-    #[test]
-    fn a_launch_begins_with_no_record_of_the_last_one() {
-        let mut memory = GlobalMemory::new(1 << 20);
-        let at = memory.allocate(16).unwrap();
-        let block = |block| Accessor { block, fence: 0, strong: false, single: false };
-        let write = |m: &GlobalMemory, by| {
-            let (a, _) = m.find(at, 16).unwrap();
-            m.note_write(a, 0, 4, 15, block(by))
-        };
-        let read = |m: &GlobalMemory, by| {
-            let (a, _) = m.find(at, 16).unwrap();
-            m.note_read(a, 0, 4, 15, block(by))
-        };
-        for _ in 0..3 {
-            memory.begin_launch();
-            assert_eq!(write(&memory, 1), Ok(()));
-            assert_eq!(read(&memory, 2), Err(1));
-            memory.begin_launch();
-            assert_eq!(read(&memory, 2), Ok(()));
-            assert_eq!(write(&memory, 1), Err(2));
-            memory.begin_launch();
-            assert_eq!(write(&memory, 2), Ok(()));
-        }
     }
 }

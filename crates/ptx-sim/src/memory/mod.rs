@@ -3,7 +3,9 @@
 //! Generic addresses: global allocations start at [`global::BASE`]; shared, local and parameter memory are windows below.
 
 pub(crate) mod cache;
+pub(crate) mod causality;
 pub(crate) mod global;
+pub(crate) mod races;
 pub(crate) mod shared;
 
 /// Windows of the generic address space.

@@ -50,7 +50,6 @@ pub(super) struct Block {
     pub(super) barriers: Vec<BarrierState>,
     pub(super) cluster: Cluster,
     pub(super) suspended: Suspended,
-    fence: u64,
     random: Random,
     /// A read of shared bytes that nothing had written: raised when the block ends without a race.
     unwritten: Option<Stop>,
@@ -113,7 +112,6 @@ impl Block {
             barriers: (0..=BARRIERS).map(|_| BarrierState::default()).collect(),
             cluster: Cluster::default(),
             suspended: Suspended::default(),
-            fence: 0,
             random: Random::new(0, 0),
             unwritten: None,
         }
@@ -125,11 +123,11 @@ impl Block {
         self.number = number;
         self.order = order;
         self.executed = 0;
-        self.fence = 0;
         self.lines.clear();
         self.unwritten = None;
         self.random = Random::new(seed, u64::from(number));
         self.shared.reset(launch.shared_bytes as usize, self.threads.len());
+        self.shared.device.start(number, self.threads.len(), launch.global.causality.kept());
         for b in &mut self.barriers {
             *b = BarrierState::default();
         }
@@ -381,7 +379,6 @@ impl Block {
             tally,
             pc,
             block: self.number,
-            fence: &mut self.fence,
             clock,
         };
         op.execute(&mut m, active).map_err(|trap| Stop { trap, pc, warp })?;

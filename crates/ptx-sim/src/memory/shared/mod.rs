@@ -17,6 +17,7 @@ pub(crate) mod warpgroup;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::fault::FaultKind;
+use crate::memory::causality::Agents;
 use mbarrier::Mbarrier;
 pub(crate) use order::Clock;
 use proxy::{MapFences, Proxy};
@@ -89,6 +90,8 @@ pub(crate) struct SharedMemory {
     pub expired: bool,
     pub warpgroups: Vec<Warpgroup>,
     pub map_fences: MapFences,
+    /// What warps know of accesses to global memory.
+    pub device: Agents,
 }
 
 impl SharedMemory {
@@ -119,6 +122,7 @@ impl SharedMemory {
             expired: false,
             warpgroups: Vec::new(),
             map_fences: MapFences::default(),
+            device: Agents::default(),
         }
     }
 

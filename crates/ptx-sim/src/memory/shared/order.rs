@@ -1,5 +1,7 @@
 //! Time, and what warps learn of each other.
 
+use crate::memory::causality::Known;
+
 use super::{MARKS, SharedMemory, TIME_LIMIT};
 use crate::execute::lanes::lanes_of;
 
@@ -9,6 +11,8 @@ use crate::execute::lanes::lanes_of;
 pub(crate) struct Clock {
     pub(super) seen: Vec<u32>,
     pub(super) fenced: Vec<[u32; 32]>,
+    /// Accesses to global memory that are ordered before.
+    device: Known,
 }
 
 impl Clock {
@@ -20,6 +24,7 @@ impl Clock {
             *mine = (*mine).max(theirs);
         }
         join_lanes(&mut self.fenced, &other.fenced);
+        self.device.join(&other.device);
     }
 }
 
@@ -93,7 +98,7 @@ impl SharedMemory {
         if let Some(own) = seen.get_mut(warp) {
             *own = at;
         }
-        Clock { seen, fenced: self.proxy.known(warp) }
+        Clock { seen, fenced: self.proxy.known(warp), device: self.device.release(warp) }
     }
 
     /// A barrier completes: time moves on. Warps that waited as a whole made no access since they arrived, so that what they released
@@ -118,6 +123,7 @@ impl SharedMemory {
             self.lane_sync[warp][lane] = self.lane_sync[warp][lane].max(own);
         }
         self.proxy.learn(warp, &released.fenced);
+        self.device.acquire(warp, &released.device);
         self.update_threshold(warp);
     }
 
