@@ -85,10 +85,8 @@ fn kernel(figures: &KernelFigures, block: &BlockResources, occupancy: f64, listi
         smem: block.shared_memory,
         occupancy,
         loop_sass: hottest.map(|(_, hottest)| hottest.instructions),
-        loop_mma: hottest.map(|(listing, hottest)| {
-            // HMMA, IMMA, DMMA, HGMMA, UTCHMMA: FFMA ends otherwise.
-            listing.body(hottest).filter(|instruction| instruction.family().ends_with("MMA")).count()
-        }),
+        loop_mma: hottest
+            .map(|(listing, hottest)| listing.body(hottest).filter(|instruction| instruction.is_matrix()).count()),
         total_sass: listing.map(|listing| listing.instructions.len()),
     }
 }

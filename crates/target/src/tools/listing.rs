@@ -35,6 +35,11 @@ impl SassInstruction {
     pub fn family(&self) -> &str {
         self.opcode.split('.').next().unwrap_or_default()
     }
+
+    /// Whether a matrix unit executes it: HMMA, IMMA, DMMA, HGMMA, UTCHMMA; FFMA ends otherwise.
+    pub fn is_matrix(&self) -> bool {
+        self.family().ends_with("MMA")
+    }
 }
 
 impl Sass {

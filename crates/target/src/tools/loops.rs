@@ -35,7 +35,11 @@ const MEMBERS: usize = 1 << 22;
 /// How often an instruction of a loop is expected to be executed for one of the code around it.
 const ITERATIONS: f64 = 8.0;
 
-/// The loop with the most expected executions of its own instructions, those of loops in it left out; of equals, the first by address.
+/// Instructions that a matrix instruction counts as: it keeps its unit busy for as long as others issue, and those of a warpgroup for longer.
+const MATRIX: usize = 16;
+
+/// The loop with the most expected executions of its own instructions, those of loops in it left out and matrix instructions counted as many; of equals, the
+/// first by address.
 /// Loops that only spin until a barrier is passed are none: how often they turn says nothing of the kernel.
 pub(super) fn hottest(instructions: &[SassInstruction]) -> Result<Option<Loop>, TargetError> {
     let graph = Graph::new(instructions);
@@ -47,7 +51,7 @@ pub(super) fn hottest(instructions: &[SassInstruction]) -> Result<Option<Loop>, 
     }
     let weight = |header: usize, body: &BTreeSet<usize>| {
         let own = body.iter().filter(|block| depths[**block] == depths[header]);
-        let own: usize = own.map(|block| graph.length(*block)).sum();
+        let own: usize = own.map(|block| graph.weight(*block)).sum();
         own as f64 * ITERATIONS.powi(i32::try_from(depths[header]).unwrap_or(i32::MAX))
     };
     let mut best: Option<(f64, usize, &BTreeSet<usize>)> = None;
@@ -122,6 +126,13 @@ impl<'i> Graph<'i> {
     /// Instructions of a block without NOPs.
     fn length(&self, block: usize) -> usize {
         self.instructions[self.blocks[block].clone()].iter().filter(|instruction| instruction.family() != "NOP").count()
+    }
+
+    /// What the instructions of a block count as.
+    fn weight(&self, block: usize) -> usize {
+        let instructions = &self.instructions[self.blocks[block].clone()];
+        let matrix = instructions.iter().filter(|instruction| instruction.is_matrix()).count();
+        self.length(block) + matrix * (MATRIX - 1)
     }
 
     /// Whether a loop does nothing but try a barrier in shared memory, or sleep, until it may pass.
@@ -319,6 +330,19 @@ mod tests {
         // 24 instructions in line and the branch back; NOPs are not reached.
         assert_eq!((main.header, main.depth, main.instructions), (0x10, 1, 25));
         assert_eq!(main.blocks.iter().filter(|block| block.contains(&0x1c0)).count(), 1);
+    }
+
+    #[test]
+    fn a_loop_of_matrix_instructions_before_a_longer_one() {
+        // 0x10 multiplies; 0x50 writes the result and has more instructions.
+        let lines = ["MOV", "HGMMA", "HGMMA", "IADD3", "@P0 BRA 0x10"];
+        let mut lines = lines.to_vec();
+        lines.extend(["STG"; 20]);
+        lines.extend(["@P1 BRA 0x50", "EXIT"]);
+        assert_eq!(found(&lines), Some((0x10, 1, 4)));
+        // Fused multiply-adds of CUDA cores are no matrix instructions.
+        let plain: Vec<&str> = lines.iter().map(|line| if *line == "HGMMA" { "FFMA" } else { *line }).collect();
+        assert_eq!(found(&plain), Some((0x50, 1, 21)));
     }
 
     #[test]

@@ -238,7 +238,7 @@ impl GemmPlan {
                 "operands that are computed inside the kernel",
             ));
         }
-        let (m, n) = (problem.extent(Axis::M), problem.extent(Axis::N));
+        let [m, n, k] = [Axis::M, Axis::N, Axis::K].map(|axis| problem.extent(axis));
         let wide = problem.accumulate.size() == 8;
         let TensorCores { instructions: candidates, passes, mut rate } = TensorCores::of(&problem, body, target);
         if let Some(reason) = packed_refusal(&problem, body.numeric_class, !candidates.is_empty()) {
@@ -258,15 +258,15 @@ impl GemmPlan {
                 let [tile_m, tile_n] = least.unwrap_or([rows * across, columns * along]);
                 (tile_m, tile_n, tile_k)
             }
-            None if wide => (tile(m, 16, 32), tile(n, 16, 32), 8),
+            None if wide => (tile(m, 16, 32), tile(n, 16, 32), tile(k, 4, 8)),
             None if problem.a.dtype == DType::F32 && is_plain(&problem) => {
                 rate = target.architecture.rates.fma_f32.max(1);
                 weighed = distinct([64, 128].map(|most| [tile(m, 16, most), tile(n, 16, most)]));
                 let least = weighed.iter().copied().min_by_key(|tile| time(&problem, target, rate, *tile)[2]);
                 let [tile_m, tile_n] = least.unwrap_or([16, 16]);
-                (tile_m, tile_n, 16)
+                (tile_m, tile_n, tile(k, 4, 16))
             }
-            None => (tile(m, 16, 64), tile(n, 16, 64), 16),
+            None => (tile(m, 16, 64), tile(n, 16, 64), tile(k, 4, 16)),
         };
         let grid = match candidates.first() {
             Some(_) => warps::of_instruction([tile_m, tile_n]),
