@@ -47,7 +47,7 @@ fn ampere() -> &'static Target {
     Target::find("sm_80").unwrap()
 }
 
-fn compile(lowered: &Lowered<'_>) -> (Vec<KernelInfo>, Vec<String>) {
+pub(super) fn compile(lowered: &Lowered<'_>) -> (Vec<KernelInfo>, Vec<String>) {
     let target = TargetInfo::of(ampere().architecture, ampere().gpu.sms);
     let session = lowered.module.session();
     let (mut infos, mut texts) = (Vec::new(), Vec::new());

@@ -80,3 +80,7 @@ impl<'m> Outline<'m> {
 fn bytes(workspace: &KernelWorkspace) -> u64 {
     workspace.elements.saturating_mul(workspace.element.size() as u64)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

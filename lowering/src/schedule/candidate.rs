@@ -14,6 +14,8 @@ pub struct Candidate {
     pub schedule: &'static str,
     /// Rows and columns that a block computes, and elements that it sums at a time.
     pub tile: [u32; 3],
+    /// Blocks that share the sums of a tile.
+    pub splits: u32,
     /// Warps of a block.
     pub warps: u32,
     /// Blocks of the grid.
@@ -24,7 +26,7 @@ pub struct Candidate {
     pub occupancy: f64,
     /// Tiles of each operand in shared memory: one is read while the others are on their way.
     pub stages: u32,
-    /// Bytes of operands that all blocks read together.
+    /// Bytes of operands that all blocks read together, and of partial sums that they write and read.
     pub bytes: u64,
     /// Clocks of a multiprocessor that the model estimates.
     pub clocks: u64,

@@ -10,7 +10,9 @@ use tenon_reference::{Mode, run_function};
 use tenon_target::Target;
 use tenon_tensor::{DType, Tensor};
 
-use crate::graph_kernels::{Case, case, compare, encode, ew, graph_module, one_multiprocessor, op, random};
+use crate::graph_kernels::{
+    Case, add_workspaces, case, check_counters, compare, encode, ew, graph_module, one_multiprocessor, op, random,
+};
 use crate::support::{compile, compile_for, on};
 
 const F32: DType = DType::F32;
@@ -94,6 +96,7 @@ fn check_for(target: &Target, own: &Case, points: &[&[(&str, i64)]], body: &Name
                 arguments.push(Argument::Pointer(pointer.address()));
                 outputs.push(pointer);
             }
+            let zeroed = add_workspaces(&mut device, &scheduled.workspaces, &mut arguments);
             for map in &scheduled.tensor_maps {
                 let Argument::Pointer(address) = arguments[map.buffer] else { panic!("a tensor map of no pointer") };
                 arguments.push(encode(map, address, &size).into());
@@ -114,6 +117,7 @@ fn check_for(target: &Target, own: &Case, points: &[&[(&str, i64)]], body: &Name
             device
                 .launch(&ptx, "k", &config, &arguments)
                 .unwrap_or_else(|error| panic!("{point:?}: {error}\n{hw}\n{}", compiled.ptx));
+            check_counters(&device, &zeroed);
             for (tensor, pointer) in expected.iter().zip(&outputs) {
                 let bytes = device.read(*pointer, 0, tensor.bytes().len() as u64).unwrap();
                 let got = Tensor::new(tensor.dtype(), tensor.shape().to_vec(), bytes).unwrap();
@@ -151,6 +155,28 @@ fn products_of_f32_as_tf32() {
             vec![op(at, contract("bnk"), v)]
         });
         assert_eq!(ptx.contains("mma.sync"), class == "approximates");
+    }
+}
+
+/// Rows known at launch share the counters of the most; a sum of unknown length is not split.
+#[test]
+fn split_products() {
+    let points: &[&[(&str, i64)]] = &[&[("b", 2), ("s", 40)], &[("b", 1), ("s", 33)], &[("b", 2), ("s", 1)]];
+    for (architecture, dtype) in [("sm_80", F16), ("sm_80", F32), ("sm_90a", F16)] {
+        let own = |types: &[TensorType]| Case { numeric_class: Some("reassociates"), ..case("contract", types, 2e-2) };
+        let types = [named(dtype, &["b", "s", "1984"]), named(dtype, &["1984", "40"])];
+        let product =
+            |lhs: &str| Contract { lhs: lhs.into(), rhs: "kn".into(), result: "bmn".into(), accumulate: F32, dtype };
+        let ptx = check_for(Target::find(architecture).unwrap(), &own(&types), points, &|at, v, _| {
+            vec![op(at, product("bmk"), v)]
+        });
+        assert!(ptx.contains("atom.acq_rel.gpu"), "{ptx}");
+        let types = [named(dtype, &["b", "40", "long"]), named(dtype, &["long", "40"])];
+        let points: &[&[(&str, i64)]] = &[&[("b", 2), ("long", 200)]];
+        let ptx = check_for(Target::find(architecture).unwrap(), &own(&types), points, &|at, v, _| {
+            vec![op(at, product("bmk"), v)]
+        });
+        assert!(!ptx.contains("atom."), "{ptx}");
     }
 }
 

@@ -3,9 +3,10 @@
 use tenon_graph_dialect::operators::*;
 use tenon_graph_dialect::{DimExpr, Operator, TensorType};
 use tenon_ir::{Builder, Module, PrintOptions, Session, Value};
-use tenon_lowering::schedule::{KernelTensorMap, lower_kernel};
+use tenon_lowering::schedule::{KernelTensorMap, KernelWorkspace, lower_kernel};
 use tenon_ptx_sim::{
-    Argument, Counters, Device, LaunchConfig, TensorElement, TensorFill, TensorMap, TensorMapConfig, TensorSwizzle,
+    Argument, Counters, Device, DevicePointer, LaunchConfig, TensorElement, TensorFill, TensorMap, TensorMapConfig,
+    TensorSwizzle,
 };
 use tenon_reference::{Mode, run_function};
 use tenon_target::Target;
@@ -119,9 +120,14 @@ pub fn check_for(target: &str, case: Case, inputs: &[Tensor], body: &Body<'_>) -
 
 /// A GPU of one multiprocessor, whose time is that of all tiles together: the largest tile is the best.
 pub fn one_multiprocessor(architecture: &str) -> Target {
+    multiprocessors(architecture, 1)
+}
+
+/// A GPU of so many multiprocessors.
+pub fn multiprocessors(architecture: &str, count: u32) -> Target {
     let target = Target::find(architecture).unwrap();
     let mut gpu = target.gpu.clone();
-    gpu.sms = 1;
+    gpu.sms = count;
     Target { gpu: Box::leak(Box::new(gpu)), architecture: target.architecture }
 }
 
@@ -192,6 +198,8 @@ pub fn launch_for(
 struct Lowered {
     grid: [u32; 3],
     threads: u32,
+    /// Memory that it gets besides.
+    workspaces: Vec<KernelWorkspace>,
     /// Tensor maps that it takes after its pointers.
     maps: Vec<KernelTensorMap>,
     /// Numbers that it takes after these.
@@ -218,7 +226,11 @@ fn lower(target: &Target, module: &Module<'_>) -> Lowered {
     if std::env::var_os("SHOW").is_some() {
         println!("{hw}");
     }
-    let (info, nvptx) = on(&target.architecture.llvm.processor);
+    let (mut info, nvptx) = on(&target.architecture.llvm.processor);
+    if !scheduled.workspaces.is_empty() {
+        // As many blocks share a tile as leave no multiprocessor without work, and no more.
+        info.sms = target.gpu.sms;
+    }
     let compiled = compile_for(&text, &info, &nvptx);
     if std::env::var_os("SHOW").is_some() {
         println!("{}", compiled.ptx);
@@ -233,6 +245,7 @@ fn lower(target: &Target, module: &Module<'_>) -> Lowered {
     Lowered {
         grid,
         threads: scheduled.shape.threads(),
+        workspaces: scheduled.workspaces,
         maps: scheduled.tensor_maps,
         numbers,
         hw: hw.to_string(),
@@ -259,6 +272,32 @@ pub fn encode(map: &KernelTensorMap, address: u64, extents: &dyn Fn(&str) -> Opt
     TensorMap::encode(&config).unwrap()
 }
 
+/// Memory of a launch behind its results; what of it holds zeros.
+pub fn add_workspaces(
+    device: &mut Device,
+    workspaces: &[KernelWorkspace],
+    arguments: &mut Vec<Argument>,
+) -> Vec<(DevicePointer, u64)> {
+    let mut zeroed = Vec::new();
+    for workspace in workspaces {
+        let bytes = workspace.elements * workspace.element.size() as u64;
+        let pointer = device.allocate(bytes).unwrap();
+        if workspace.zeroed {
+            device.write(pointer, 0, &vec![0; bytes as usize]).unwrap();
+            zeroed.push((pointer, bytes));
+        }
+        arguments.push(Argument::Pointer(pointer.address()));
+    }
+    zeroed
+}
+
+/// What held zeros before a launch holds them again.
+pub fn check_counters(device: &Device, counters: &[(DevicePointer, u64)]) {
+    for (pointer, bytes) in counters {
+        assert!(device.read(*pointer, 0, *bytes).unwrap().iter().all(|byte| *byte == 0), "a counter is not back at 0");
+    }
+}
+
 impl Lowered {
     /// One launch; nothing happens without a block.
     fn run(&self, inputs: &[Tensor], like: &[Tensor], seed: u64) -> (Vec<Tensor>, Counters) {
@@ -275,6 +314,7 @@ impl Lowered {
             arguments.push(Argument::Pointer(pointer.address()));
             outputs.push(pointer);
         }
+        let zeroed = add_workspaces(&mut device, &self.workspaces, &mut arguments);
         for map in &self.maps {
             let Argument::Pointer(address) = arguments[map.buffer] else { panic!("a tensor map of no pointer") };
             arguments.push(encode(map, address, &|_| None).into());
@@ -293,6 +333,7 @@ impl Lowered {
         let counters = device
             .launch(&self.ptx, "k", &config, &arguments)
             .unwrap_or_else(|error| panic!("{error}\n{}", self.compiled.ptx));
+        check_counters(&device, &zeroed);
         let read = |(tensor, pointer): (&Tensor, &tenon_ptx_sim::DevicePointer)| {
             let bytes = device.read(*pointer, 0, tensor.bytes().len() as u64).unwrap();
             Tensor::new(tensor.dtype(), tensor.shape().to_vec(), bytes).unwrap()

@@ -51,6 +51,7 @@ struct RuledOut {
 struct Weighed {
     schedule: &'static str,
     tile: [u32; 3],
+    splits: u32,
     warps: u32,
     blocks: u64,
     waves: u64,
@@ -63,8 +64,9 @@ struct Weighed {
 
 impl From<Candidate> for Weighed {
     fn from(candidate: Candidate) -> Self {
-        let Candidate { schedule, tile, warps, blocks, waves, occupancy, stages, bytes, clocks, chosen } = candidate;
-        Weighed { schedule, tile, warps, blocks, waves, occupancy, stages, bytes, clocks, chosen }
+        let Candidate { schedule, tile, splits, warps, blocks, waves, occupancy, stages, bytes, clocks, chosen } =
+            candidate;
+        Weighed { schedule, tile, splits, warps, blocks, waves, occupancy, stages, bytes, clocks, chosen }
     }
 }
 
@@ -93,6 +95,7 @@ fn print_table(all: &[Schedules], output: &Output) -> Result<(), Failure> {
         "kernel",
         "schedule",
         "tile",
+        "splits",
         "warps",
         "blocks",
         "waves",
@@ -108,7 +111,7 @@ fn print_table(all: &[Schedules], output: &Output) -> Result<(), Failure> {
         let least = kernel.candidates.iter().map(|candidate| candidate.clocks).min().unwrap_or(0).max(1);
         if kernel.candidates.is_empty() {
             let mut row = own.to_vec();
-            row.extend(vec!["-".to_owned(); 9]);
+            row.extend(vec!["-".to_owned(); 10]);
             row.push(format!("`{}` has one schedule for it", kernel.family));
             rows.push(row);
         }
@@ -126,6 +129,7 @@ fn print_table(all: &[Schedules], output: &Output) -> Result<(), Failure> {
                     .chain([
                         candidate.schedule.to_owned(),
                         format!("{rows_of_tile}x{columns}x{depth}"),
+                        candidate.splits.to_string(),
                         candidate.warps.to_string(),
                         candidate.blocks.to_string(),
                         candidate.waves.to_string(),
@@ -141,7 +145,7 @@ fn print_table(all: &[Schedules], output: &Output) -> Result<(), Failure> {
         for RuledOut { schedule, reason } in &kernel.ruled_out {
             let mut row = own.to_vec();
             row.push((*schedule).to_owned());
-            row.extend(vec!["-".to_owned(); 8]);
+            row.extend(vec!["-".to_owned(); 9]);
             row.push(format!("not possible: {reason}"));
             rows.push(row);
         }

@@ -172,10 +172,20 @@ module {
     let outcome = tenon(&["explain", &model, "--schedules", "--json"]);
     let value: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
     let list = value[0]["candidates"].as_array().unwrap();
-    let of = |rows: u64, columns: u64| {
-        list.iter().find(|candidate| candidate["tile"] == serde_json::json!([rows, columns, 32])).unwrap()
+    let of_tile = |rows: u64, columns: u64| {
+        list.iter().filter(move |candidate| candidate["tile"] == serde_json::json!([rows, columns, 32]))
     };
-    assert_eq!(list.len(), 8);
+    let of = |rows: u64, columns: u64| of_tile(rows, columns).find(|candidate| candidate["splits"] == 1).unwrap();
+    // Each of eight tiles as a whole, and those that there are fewer of than two for each of 108 multiprocessors split along k.
+    assert_eq!((list.len(), of_tile(32, 32).count(), of_tile(64, 32).count()), (15, 1, 2));
+    let split = of_tile(128, 128).find(|candidate| candidate["splits"] != 1).unwrap();
+    let splits = split["splits"].as_u64().unwrap();
+    assert!(splits > 1 && split["blocks"] == 16 * splits && 16 * splits <= 108 && split["waves"] == 1, "{split}");
+    // The run of a block, handing over, and sums of four bytes at 64 bytes a clock: written by one block, read of all.
+    let run = 32_u64.div_ceil(splits) * 32;
+    let sums = 128 * 128 * 4;
+    assert_eq!(split["clocks"], (128 * 128 / 1024 + (128 + 128) * 2 / 64) * run + 2048 + (1 + splits) * sums / 64);
+    assert_eq!(split["bytes"], 16 * ((128 + 128) * 1024 * 2 + 2 * splits * sums));
     let (small, large) = (of(64, 64), of(128, 128));
     assert_eq!(
         (small["blocks"].as_u64(), small["waves"].as_u64(), small["stages"].as_u64()),

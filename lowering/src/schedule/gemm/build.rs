@@ -4,7 +4,7 @@
 //! asynchronously (the target can, and runs are of at least 4 bytes), three slots of shared memory are filled by `cp.async`; else the next tiles wait in registers and
 //! two slots alternate. Either way one barrier an iteration separates the readers of a slot from its next writer.
 
-use tenon_hw_dialect::{Access, IntegerPredicate, Shared, Tile, TileBuilder};
+use tenon_hw_dialect::{Access, IntegerPredicate, Scalar, Shared, Tile, TileBuilder};
 use tenon_ir::Value;
 use tenon_layout::TileLayout;
 use tenon_tensor::DType;
@@ -14,6 +14,7 @@ use super::operand::Part;
 use super::plan::{GemmPlan, MOST_SLOTS, OperandPlan, Unit};
 use super::problem::{Axis, Operand};
 use super::result::ResultTile;
+use super::split::Run;
 use super::tf32;
 use crate::LoweringError;
 use crate::schedule::body::{Body, ValueRef};
@@ -21,7 +22,7 @@ use crate::schedule::control::{for_range, for_range_with};
 use crate::schedule::evaluate::{Destination, Evaluator, and_masks, cast_tile, splat, store};
 use crate::schedule::index::{Index, common, line};
 use crate::schedule::scalar::{Number, memory_type};
-use crate::schedule::size::{Parts, Size, is_wide, offset_type};
+use crate::schedule::size::{Count, Parts, Size, is_wide, offset_type};
 
 const ASYNC_STAGES: u32 = MOST_SLOTS;
 
@@ -40,6 +41,8 @@ struct Stream<'p, 'm> {
     extent: Size,
     /// Whether tiles are whole: one is there or not.
     whole: bool,
+    /// Which tiles along k the block sums, if not all.
+    run: Option<Run<'m>>,
     shared: Shared<'m>,
 }
 
@@ -51,13 +54,21 @@ impl<'m> Stream<'_, 'm> {
         let part = self.operand.part(builder, Axis::K, self.k, layout, self.k_dim, k, !self.whole)?;
         let (rows, columns) = if self.k_dim == 0 { (&part, &self.outer) } else { (&self.outer, &part) };
         let (offsets, mask) = self.operand.offsets(builder, layout, self.batch, rows, columns)?;
-        if !self.whole {
-            return Ok((offsets, mask));
-        }
         let code = builder.scalar();
-        let exists = code.compare_int(IntegerPredicate::UnsignedLess, k, self.extent.value(code)?)?;
+        let end = match self.run {
+            Some(run) => run.end,
+            None if self.whole => self.extent.value(code)?,
+            None => return Ok((offsets, mask)),
+        };
+        let exists = code.compare_int(IntegerPredicate::UnsignedLess, k, end)?;
         let exists = builder.splat(exists, DType::Bool, layout)?;
         Ok((offsets, and_masks(builder, &mask, &exists)?))
+    }
+
+    /// The term from which the tile of a number on counts, of those that the block sums.
+    fn start(&self, code: Scalar<'m>, tile: Value<'m>) -> Result<Value<'m>, LoweringError> {
+        let tile = self.run.map_or(Ok(tile), |run| run.tile(code, tile))?;
+        Ok(code.scale(tile, self.plan.fragment.shape()[self.k_dim] as i32)?)
     }
 
     fn load(&self, builder: TileBuilder<'m>, k: Value<'m>) -> Result<Tile<'m>, LoweringError> {
@@ -98,14 +109,15 @@ pub(super) fn build<'m>(
     plan: &GemmPlan,
     builder: TileBuilder<'m>,
     body: &Body,
-    inputs: &[Value<'m>],
-    outputs: &[Value<'m>],
+    [inputs, outputs, workspaces]: [&[Value<'m>]; 3],
 ) -> Result<(), LoweringError> {
     let problem = &plan.problem;
     let code = builder.scalar();
     let (m, n, k) = (problem.extent(Axis::M), problem.extent(Axis::N), problem.extent(Axis::K));
     let block = builder.program_id(0)?;
-    let (rest, tile_n) = Parts { size: n, part: plan.tile_n }.div_rem(code, block)?;
+    let (tile, part) = plan.split.part(code, problem, plan.tile_k, block)?;
+    let run = part.as_ref().map(|part| part.run);
+    let (rest, tile_n) = Parts { size: n, part: plan.tile_n }.div_rem(code, tile)?;
     let (batch, tile_m) = Parts { size: m, part: plan.tile_m }.div_rem(code, rest)?;
     let start_m = code.scale(tile_m, plan.tile_m as i32)?;
     let start_n = code.scale(tile_n, plan.tile_n as i32)?;
@@ -133,6 +145,7 @@ pub(super) fn build<'m>(
         k: &problem.k,
         extent: k,
         whole,
+        run,
         shared: a_shared,
     };
     let b = Stream {
@@ -145,16 +158,27 @@ pub(super) fn build<'m>(
         k: &problem.k,
         extent: k,
         whole,
+        run,
         shared: b_shared,
     };
     let zero = if problem.accumulate.is_float() { Number::Float(0.0) } else { Number::Integer(0) };
     let accumulator = splat(builder, zero, problem.accumulate, &plan.accumulator)?;
-    let total = if asynchronous {
-        pipeline_async(plan, builder, &a, &b, accumulator, k)?
-    } else {
-        pipeline_registers(plan, builder, &a, &b, accumulator, k)?
+    let tiles: Count = match part {
+        Some(_) => plan.split.tiles.into(),
+        None => Parts { size: k, part: plan.tile_k }.into(),
     };
-    epilogue(&plan.result(), builder, body, inputs, outputs, total, [start_m, start_n, batch])
+    let total = if asynchronous {
+        pipeline_async(plan, builder, &a, &b, accumulator, tiles)?
+    } else {
+        pipeline_registers(plan, builder, &a, &b, accumulator, tiles)?
+    };
+    let place = [start_m, start_n, batch];
+    match part {
+        None => epilogue(&plan.result(), builder, body, inputs, outputs, total, place),
+        Some(part) => part.combine(builder, &total, workspaces, |builder, total| {
+            epilogue(&plan.result(), builder, body, inputs, outputs, total, place)
+        }),
+    }
 }
 
 /// a · b + c from a slot of shared memory.
@@ -190,16 +214,17 @@ fn pipeline_async<'m>(
     a: &Stream<'_, 'm>,
     b: &Stream<'_, 'm>,
     accumulator: Tile<'m>,
-    k: Size,
+    tiles: Count,
 ) -> Result<Tile<'m>, LoweringError> {
     let code = builder.scalar();
     for stage in 0..ASYNC_STAGES - 1 {
-        let (start, slot) = (code.i32((stage * plan.tile_k) as i32)?, code.i32(stage as i32)?);
+        let start = code.i32((stage * plan.tile_k) as i32)?;
+        let slot = code.i32(stage as i32)?;
+        let start = if a.run.is_some() { a.start(code, slot)? } else { start };
         a.copy(builder, start, slot)?;
         b.copy(builder, start, slot)?;
         builder.async_commit()?;
     }
-    let tiles = Parts { size: k, part: plan.tile_k };
     // The slot that is read goes round with the loop: a remainder would cost more than the copies.
     let first = code.i32(0)?;
     let result = for_range_with(builder, tiles, 1, &[first], &[accumulator], |inner, tile, scalars, carried| {
@@ -208,7 +233,7 @@ fn pipeline_async<'m>(
         inner.async_wait(ASYNC_STAGES - 2)?;
         inner.barrier()?;
         let ahead = code.offset(tile, ASYNC_STAGES as i32 - 1)?;
-        let start = code.scale(ahead, plan.tile_k as i32)?;
+        let start = a.start(code, ahead)?;
         let (least, last) = (code.i32(0)?, code.i32(ASYNC_STAGES as i32 - 1)?);
         // As many slots ahead as there are, less one, is the slot before.
         let is_first = code.compare_int(IntegerPredicate::Equal, slot, least)?;
@@ -233,19 +258,19 @@ fn pipeline_registers<'m>(
     a: &Stream<'_, 'm>,
     b: &Stream<'_, 'm>,
     accumulator: Tile<'m>,
-    k: Size,
+    tiles: Count,
 ) -> Result<Tile<'m>, LoweringError> {
     let code = builder.scalar();
     let zero = code.i32(0)?;
-    let (first_a, first_b) = (a.load(builder, zero)?, b.load(builder, zero)?);
+    let start = if a.run.is_some() { a.start(code, zero)? } else { zero };
+    let (first_a, first_b) = (a.load(builder, start)?, b.load(builder, start)?);
     builder.local_store(&first_a, &a.shared, zero)?;
     builder.local_store(&first_b, &b.shared, zero)?;
     builder.barrier()?;
-    let tiles = Parts { size: k, part: plan.tile_k };
     let result = for_range(builder, tiles, 1, &[accumulator], |inner, tile, carried| {
         let code = inner.scalar();
         let next = code.offset(tile, 1)?;
-        let start = code.scale(next, plan.tile_k as i32)?;
+        let start = a.start(code, next)?;
         let (next_a, next_b) = (a.load(inner, start)?, b.load(inner, start)?);
         let one = code.i32(1)?;
         let slot = code.op("arith.andi", &[tile, one])?;

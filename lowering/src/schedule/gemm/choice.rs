@@ -27,7 +27,7 @@ impl GemmSchedule {
     /// The schedule of less time; none where computing element by element is better.
     pub(in crate::schedule) fn choose(body: &Body, target: &Target) -> Result<Option<Self>, LoweringError> {
         let Some(plan) = GemmPlan::new(body, target)? else { return Ok(None) };
-        let tma = TmaPlan::new(&plan.problem, target)?;
+        let tma = TmaPlan::new(&plan.problem, body.numeric_class, target)?;
         let uses_tma = match &tma {
             Ok(tma) => {
                 let (own, other) = (clocks(&tma.candidates(target)), clocks(&plan.candidates(target)));
@@ -75,18 +75,21 @@ impl GemmSchedule {
     }
 
     pub(in crate::schedule) fn workspaces(&self) -> Vec<KernelWorkspace> {
-        Vec::new()
+        match self.chosen_tma() {
+            Some(tma) => tma.workspaces(),
+            None => self.plan.workspaces(),
+        }
     }
 
     pub(in crate::schedule) fn build<'m>(
         &self,
         builder: TileBuilder<'m>,
         body: &Body,
-        [inputs, outputs, _, maps]: [&[Value<'m>]; 4],
+        [inputs, outputs, workspaces, maps]: [&[Value<'m>]; 4],
     ) -> Result<(), LoweringError> {
         match self.chosen_tma() {
-            Some(tma) => tma.build(builder, body, [inputs, outputs, maps]),
-            None => self.plan.build(builder, body, inputs, outputs),
+            Some(tma) => tma.build(builder, body, [inputs, outputs, workspaces, maps]),
+            None => self.plan.build(builder, body, [inputs, outputs, workspaces]),
         }
     }
 }

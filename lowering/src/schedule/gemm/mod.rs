@@ -7,6 +7,7 @@
 //!   column part; [`plan`] picks tiles and layouts; [`build`] writes the main loop and hands the accumulator to the epilogue;
 //! - warpgroups that multiply what a producer warp copies by tensor maps: [`tma`].
 //!
+//! [`split`] lets several blocks share the sums of a tile, where the result has few.
 //! [`tf32`] says when products of f32 go to tensor cores, and what that does to numbers.
 
 mod build;
@@ -16,6 +17,7 @@ mod operand;
 mod plan;
 mod problem;
 mod result;
+mod split;
 mod tf32;
 mod tma;
 mod warps;

@@ -1,6 +1,6 @@
 //! Tiles, matrix instruction and layouts of a product on a target.
 
-use tenon_graph_dialect::Operator;
+use tenon_graph_dialect::{DimExpr, Operator};
 use tenon_hw_dialect::TileBuilder;
 use tenon_ir::Value;
 use tenon_layout::{SharedAccess, SharedLayout, TileLayout};
@@ -9,6 +9,7 @@ use tenon_tensor::DType;
 
 use super::problem::{Axis, Problem};
 use super::result::ResultTile;
+use super::split::{Estimate, Shared, Split, weigh};
 use super::{tf32, warps};
 use crate::LoweringError;
 use crate::fragments::Fragments;
@@ -16,7 +17,7 @@ use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::numeric_class::NumericClass;
 use crate::schedule::scalar::{is_narrow_float, is_sub_byte, memory_type};
 use crate::schedule::size::Size;
-use crate::schedule::{Candidate, KernelShape, parts};
+use crate::schedule::{Candidate, KernelShape, KernelWorkspace, parts};
 
 /// Slots of shared memory of an asynchronous pipeline.
 pub(super) const MOST_SLOTS: u32 = 3;
@@ -26,6 +27,8 @@ const RESERVED_BYTES: u64 = 2048;
 /// Bytes of a run along k that one iteration multiplies by matrix instructions; those of three passes multiply, and hold, thrice as much of each.
 const TENSOR_K_BYTES: u32 = 64;
 const THREE_PASS_K_BYTES: u32 = 32;
+/// Terms that one iteration multiplies on CUDA cores.
+const CUDA_CORE_K: u32 = 16;
 
 /// How products are computed.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +59,8 @@ pub(in crate::schedule) struct GemmPlan {
     pub(super) tile_m: u32,
     pub(super) tile_n: u32,
     pub(super) tile_k: u32,
+    /// How blocks share the sums of a tile.
+    pub(super) split: Split,
     /// Warps of a block.
     pub(super) warps: u32,
     pub(super) a: OperandPlan,
@@ -65,8 +70,8 @@ pub(in crate::schedule) struct GemmPlan {
     pub(super) asynchronous: bool,
     /// Shared memory of a multiprocessor, in bytes.
     shared_memory: u64,
-    /// Rows and columns of the tiles that were weighed, and multiply-adds of the graph's that a multiprocessor does in a clock.
-    weighed: Vec<[u32; 2]>,
+    /// The tiles that were weighed, and multiply-adds of the graph's that a multiprocessor does in a clock.
+    weighed: Vec<Shared>,
     rate: u32,
 }
 
@@ -129,16 +134,12 @@ fn is_plain(problem: &Problem) -> bool {
     !problem.a.dims.iter().chain(&problem.b.dims).any(|dim| dim.checked)
 }
 
-/// Blocks of a tile, whole waves of them (one block a multiprocessor), and the time in 64ths of a clock for each element that is summed over,
-/// times the rate: multiplications and loads do not overlap.
-fn time(problem: &Problem, target: &Target, rate: u32, [rows, columns]: [u32; 2]) -> [u64; 3] {
-    let (m, n, batch) = (problem.extent(Axis::M), problem.extent(Axis::N), problem.extent(Axis::Batch));
-    let (rows, columns, bytes) = (u64::from(rows), u64::from(columns), problem.a.dtype.size() as u64);
-    let blocks = m.capacity().div_ceil(rows) * n.capacity().div_ceil(columns).saturating_mul(batch.capacity());
-    let waves = blocks.div_ceil(u64::from(target.gpu.sms.max(1)));
+/// What the model of time says: multiplications and loads do not overlap.
+fn estimate(problem: &Problem, target: &Target, rate: u32, shared: Shared, tile_k: u32) -> Estimate {
+    let [rows, columns] = shared.tile.map(u64::from);
     let multiply = rows * columns * L2_BYTES;
-    let load = (rows + columns) * bytes * u64::from(rate.max(1));
-    [blocks, waves, waves.saturating_mul(multiply + load)]
+    let load = (rows + columns) * problem.a.dtype.size() as u64 * u64::from(rate.max(1));
+    Estimate::new(problem, target, rate, shared, tile_k, multiply + load)
 }
 
 /// How tensor cores compute a product.
@@ -244,29 +245,42 @@ impl GemmPlan {
         if let Some(reason) = packed_refusal(&problem, body.numeric_class, !candidates.is_empty()) {
             return Err(LoweringError::unsupported(body.nodes[problem.anchor].operator.name(), reason));
         }
+        let class = body.numeric_class;
         let mut weighed = Vec::new();
-        let (tile_m, tile_n, tile_k) = match candidates.first() {
+        let (Shared { tile: [tile_m, tile_n], split }, tile_k) = match candidates.first() {
             Some((_, fragments)) => {
                 let [rows, columns, depth] = fragments.tile();
                 let most = if wide { 32 } else { 64 };
                 let [across, along] = warps::of_instruction([0, 0]);
                 let bytes = if passes == 1 { TENSOR_K_BYTES } else { THREE_PASS_K_BYTES };
                 let tile_k = (bytes / problem.a.dtype.size() as u32).max(depth);
-                weighed = tensor_tiles(&problem, target, [rows * across, columns * along], most, tile_k);
+                let tiles = tensor_tiles(&problem, target, [rows * across, columns * along], most, tile_k);
+                let time = |shared| estimate(&problem, target, rate, shared, tile_k).time;
                 // Of equals the smallest.
-                let least = weighed.iter().copied().min_by_key(|tile| time(&problem, target, rate, *tile)[2]);
-                let [tile_m, tile_n] = least.unwrap_or([rows * across, columns * along]);
-                (tile_m, tile_n, tile_k)
+                let (all, least) = weigh(&problem, class, target, tile_k, &tiles, time);
+                weighed = all;
+                (least.unwrap_or(Shared { tile: [rows * across, columns * along], split: Split::ONE }), tile_k)
             }
-            None if wide => (tile(m, 16, 32), tile(n, 16, 32), tile(k, 4, 8)),
-            None if problem.a.dtype == DType::F32 && is_plain(&problem) => {
-                rate = target.architecture.rates.fma_f32.max(1);
-                weighed = distinct([64, 128].map(|most| [tile(m, 16, most), tile(n, 16, most)]));
-                let least = weighed.iter().copied().min_by_key(|tile| time(&problem, target, rate, *tile)[2]);
-                let [tile_m, tile_n] = least.unwrap_or([16, 16]);
-                (tile_m, tile_n, tile(k, 4, 16))
+            None if wide => (Shared { tile: [tile(m, 16, 32), tile(n, 16, 32)], split: Split::ONE }, tile(k, 4, 8)),
+            None => {
+                let least = [tile(m, 16, 64), tile(n, 16, 64)];
+                let tile_k = tile(k, 4, CUDA_CORE_K);
+                let computes_f32 = problem.accumulate == DType::F32;
+                let mut tiles = vec![least];
+                if problem.a.dtype == DType::F32 && is_plain(&problem) {
+                    tiles = distinct([least, [tile(m, 16, 128), tile(n, 16, 128)]]);
+                }
+                if computes_f32 {
+                    rate = target.architecture.rates.fma_f32.max(1);
+                    let time = |shared| estimate(&problem, target, rate, shared, tile_k).time;
+                    let (all, found) = weigh(&problem, class, target, tile_k, &tiles, time);
+                    // Of one tile as a whole there is nothing to say.
+                    weighed = if all.len() > 1 || tiles.len() > 1 || is_plain(&problem) { all } else { Vec::new() };
+                    (found.unwrap_or(Shared { tile: least, split: Split::ONE }), tile_k)
+                } else {
+                    (Shared { tile: least, split: Split::ONE }, tile_k)
+                }
             }
-            None => (tile(m, 16, 64), tile(n, 16, 64), tile(k, 4, 16)),
         };
         let grid = match candidates.first() {
             Some(_) => warps::of_instruction([tile_m, tile_n]),
@@ -305,6 +319,7 @@ impl GemmPlan {
             tile_m,
             tile_n,
             tile_k,
+            split,
             warps,
             a,
             b,
@@ -321,8 +336,9 @@ impl GemmPlan {
         let (problem, stages) = (&self.problem, self.slots());
         let depth = problem.extent(Axis::K).capacity();
         let element = problem.a.dtype.size() as u64;
-        let of = |[rows, columns]: [u32; 2]| {
-            let [blocks, waves, time] = time(problem, target, self.rate, [rows, columns]);
+        let of = |shared: Shared| {
+            let estimate = estimate(problem, target, self.rate, shared, self.tile_k);
+            let Shared { tile: [rows, columns], split } = shared;
             let lines = u64::from(rows + columns);
             let warps = match self.unit {
                 Unit::CudaCore => warps::of_cuda_cores([rows, columns]),
@@ -333,25 +349,35 @@ impl GemmPlan {
             Candidate {
                 schedule: "mma.sync",
                 tile: [rows, columns, self.tile_k],
+                splits: split.blocks,
                 warps,
-                blocks,
-                waves,
+                blocks: estimate.blocks,
+                waves: estimate.waves,
                 occupancy: Candidate::occupancy_of(target, warps, shared_bytes),
                 stages,
-                bytes: blocks.saturating_mul(lines).saturating_mul(depth).saturating_mul(element),
-                clocks: time.saturating_mul(depth) / (L2_BYTES * u64::from(self.rate.max(1))),
-                chosen: [rows, columns] == [self.tile_m, self.tile_n],
+                bytes: shared.bytes(problem, lines.saturating_mul(depth).saturating_mul(element)),
+                clocks: estimate.clocks(self.rate),
+                chosen: shared == self.shared(),
             }
         };
         self.weighed.iter().map(|tile| of(*tile)).collect()
     }
 
-    /// One block a tile of the result, those of a row of tiles after one another.
+    fn shared(&self) -> Shared {
+        Shared { tile: [self.tile_m, self.tile_n], split: self.split }
+    }
+
+    pub(in crate::schedule) fn workspaces(&self) -> Vec<KernelWorkspace> {
+        self.split.workspaces(&self.problem, [self.tile_m, self.tile_n])
+    }
+
+    /// One block a tile of the result and run along k, those of a row of tiles after one another.
     pub(in crate::schedule) fn shape(&self, body: &Body) -> Result<KernelShape, LoweringError> {
         let tiles_m = parts(self.problem.extent(Axis::M), self.tile_m, body)?;
         let tiles_n = parts(self.problem.extent(Axis::N), self.tile_n, body)?;
         let batches = parts(self.problem.extent(Axis::Batch), 1, body)?;
         let blocks = tiles_m.mul(&tiles_n).and_then(|tiles| tiles.mul(&batches));
+        let blocks = blocks.and_then(|tiles| tiles.mul(&DimExpr::constant(i64::from(self.split.blocks))));
         let blocks = blocks.ok_or_else(|| body.error("the number of blocks is too complex an expression"))?;
         Ok(KernelShape::line(self.warps, blocks))
     }
@@ -379,10 +405,9 @@ impl GemmPlan {
         &self,
         builder: TileBuilder<'m>,
         body: &Body,
-        inputs: &[Value<'m>],
-        outputs: &[Value<'m>],
+        values: [&[Value<'m>]; 3],
     ) -> Result<(), LoweringError> {
-        super::build::build(self, builder, body, inputs, outputs)
+        super::build::build(self, builder, body, values)
     }
 }
 

@@ -16,6 +16,7 @@ mod reduce;
 mod resize;
 mod scan;
 mod scatter;
+mod split_products;
 mod tf32;
 mod tma_products;
 mod top_k;

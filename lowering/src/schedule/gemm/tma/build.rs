@@ -16,7 +16,7 @@ use crate::schedule::body::Body;
 use crate::schedule::control::{for_range_with, keep};
 use crate::schedule::evaluate::splat;
 use crate::schedule::scalar::Number;
-use crate::schedule::size::Parts;
+use crate::schedule::size::{Count, Parts};
 
 /// What a slot must be aligned to, in bytes: the pattern of the widest swizzle.
 const SLOT_ALIGNMENT: u32 = 1024;
@@ -38,14 +38,16 @@ pub(super) fn build<'m>(
     plan: &TmaPlan,
     builder: TileBuilder<'m>,
     body: &Body,
-    [inputs, outputs, maps]: [&[Value<'m>]; 3],
+    [inputs, outputs, workspaces, maps]: [&[Value<'m>]; 4],
 ) -> Result<(), LoweringError> {
     let problem = &plan.problem;
     let code = builder.scalar();
     let (m, n, k) = (problem.extent(Axis::M), problem.extent(Axis::N), problem.extent(Axis::K));
     let &[a_map, b_map] = maps else { return Err(body.error("a product without tensor maps of its operands")) };
     let block = builder.program_id(0)?;
-    let (rest, tile_n) = Parts { size: n, part: plan.tile_n }.div_rem(code, block)?;
+    let (tile, part) = plan.split.part(code, problem, plan.tile_k, block)?;
+    let run = part.as_ref().map(|part| part.run);
+    let (rest, tile_n) = Parts { size: n, part: plan.tile_n }.div_rem(code, tile)?;
     let (batch, tile_m) = Parts { size: m, part: plan.tile_m }.div_rem(code, rest)?;
     let start_m = code.scale(tile_m, plan.tile_m as i32)?;
     let start_n = code.scale(tile_n, plan.tile_n as i32)?;
@@ -58,7 +60,11 @@ pub(super) fn build<'m>(
     let full = builder.mbarriers(slots, 1)?;
     let empty = builder.mbarriers(slots, plan.warps)?;
     builder.barrier()?;
-    let tiles = Parts { size: k, part: plan.tile_k };
+    // What a run has beyond the last term is copied as zeros.
+    let tiles: Count = match part {
+        Some(_) => plan.split.tiles.into(),
+        None => Parts { size: k, part: plan.tile_k }.into(),
+    };
 
     let mut failure = None;
     let produced = builder.producer(|producer| {
@@ -69,6 +75,7 @@ pub(super) fn build<'m>(
         let copies = for_range_with(producer, tiles, 1, &start, &[], |inner, tile, scalars, _| {
             let code = inner.scalar();
             let (slot, parity) = (scalars[0], scalars[1]);
+            let tile = run.map_or(Ok(tile), |run| run.tile(code, tile))?;
             let k = code.scale(tile, plan.tile_k as i32)?;
             inner.mbarrier_wait(&empty, slot, parity)?;
             inner.mbarrier_expect(&full, slot, bytes)?;
@@ -98,5 +105,11 @@ pub(super) fn build<'m>(
     let total = total.into_iter().next().ok_or_else(|| body.error("a loop without a result"))?;
     builder.dealloc(&a)?;
     builder.dealloc(&b)?;
-    epilogue(&plan.result(), builder, body, inputs, outputs, total, [start_m, start_n, batch])
+    let place = [start_m, start_n, batch];
+    match part {
+        None => epilogue(&plan.result(), builder, body, inputs, outputs, total, place),
+        Some(part) => part.combine(builder, &total, workspaces, |builder, total| {
+            epilogue(&plan.result(), builder, body, inputs, outputs, total, place)
+        }),
+    }
 }

@@ -1,5 +1,6 @@
 //! Whether a product is one for tensor maps and warpgroups, and its tile.
 
+use tenon_graph_dialect::DimExpr;
 use tenon_hw_dialect::TileBuilder;
 use tenon_ir::Value;
 use tenon_layout::{TileLayout, wgmma_accumulator};
@@ -9,10 +10,12 @@ use tenon_tensor::DType;
 use super::super::plan::{L2_BYTES, tensor_type};
 use super::super::problem::{Axis, Problem};
 use super::super::result::ResultTile;
+use super::super::split::{Estimate, Shared, Split, weigh};
 use super::operand::{SWIZZLE_BYTES, TmaOperand};
 use crate::LoweringError;
 use crate::schedule::body::Body;
-use crate::schedule::{Candidate, KernelShape, KernelTensorMap, parts};
+use crate::schedule::numeric_class::NumericClass;
+use crate::schedule::{Candidate, KernelShape, KernelTensorMap, KernelWorkspace, parts};
 
 /// Warps of a warpgroup.
 const WARPGROUP: u32 = 4;
@@ -45,12 +48,13 @@ pub(in crate::schedule::gemm) struct TmaPlan {
     pub(super) tile_m: u32,
     pub(super) tile_n: u32,
     pub(super) tile_k: u32,
+    pub(super) split: Split,
     pub(super) warps: u32,
     pub(super) slots: u32,
     pub(super) a: TmaOperand,
     pub(super) b: TmaOperand,
     pub(super) accumulator: TileLayout,
-    weighed: Vec<Tile>,
+    weighed: Vec<(Tile, Split)>,
     rate: u32,
 }
 
@@ -76,6 +80,7 @@ impl TmaPlan {
     /// A plan, or why there is none.
     pub(in crate::schedule::gemm) fn new(
         problem: &Problem,
+        class: NumericClass,
         target: &Target,
     ) -> Result<Result<Self, String>, LoweringError> {
         let features = &target.architecture.features;
@@ -93,17 +98,26 @@ impl TmaPlan {
         let element = problem.a.dtype.size() as u32;
         let tile_k = SWIZZLE_BYTES / element;
         let rate = tensor_type(problem.a.dtype).and_then(|operands| target.tensor_rate(operands)).unwrap_or(1);
-        let mut weighed = Vec::new();
+        let mut tiles = Vec::new();
         for [rows, columns, warpgroups] in TILES {
             // Two blocks of one warpgroup share a multiprocessor, so that one multiplies while the other waits.
             let slots = slots(target, u64::from((rows + columns) * SWIZZLE_BYTES), if warpgroups == 1 { 2 } else { 1 });
             let sums = rows * columns / (warpgroups * WARPGROUP * 32);
             if slots >= 2 && sums <= SUM_REGISTERS && instruction(problem, target, columns).is_some() {
-                weighed.push(Tile { rows, columns, warpgroups, slots });
+                tiles.push(Tile { rows, columns, warpgroups, slots });
             }
         }
-        let chosen = weighed.iter().copied().min_by_key(|tile| time(problem, target, rate, *tile)[2]);
-        let Some(chosen) = chosen else { return Ok(Err("no tile fits shared memory".to_owned())) };
+        let shapes: Vec<_> = tiles.iter().map(|tile| [tile.rows, tile.columns]).collect();
+        let time = |shared| estimate(problem, target, rate, shared, tile_k).time;
+        let (all, least) = weigh(problem, class, target, tile_k, &shapes, time);
+        let with_tile = |shared: Shared| {
+            let tile = tiles.iter().copied().find(|tile| [tile.rows, tile.columns] == shared.tile);
+            tile.map(|tile| (tile, shared.split))
+        };
+        let weighed = all.into_iter().filter_map(with_tile).collect();
+        let Some((chosen, split)) = least.and_then(with_tile) else {
+            return Ok(Err("no tile fits shared memory".to_owned()));
+        };
         let Some(instruction) = instruction(problem, target, chosen.columns) else {
             return Ok(Err("there is no instruction of so many columns".to_owned()));
         };
@@ -114,6 +128,7 @@ impl TmaPlan {
             tile_m: chosen.rows,
             tile_n: chosen.columns,
             tile_k,
+            split,
             warps: chosen.warpgroups * WARPGROUP,
             slots: chosen.slots,
             a,
@@ -128,33 +143,40 @@ impl TmaPlan {
     pub(in crate::schedule::gemm) fn candidates(&self, target: &Target) -> Vec<Candidate> {
         let depth = self.problem.extent(Axis::K).capacity();
         let element = self.problem.a.dtype.size() as u64;
-        let of = |tile: &Tile| {
-            let [blocks, waves, time] = time(&self.problem, target, self.rate, *tile);
+        let of = |(tile, split): &(Tile, Split)| {
+            let shared = Shared { tile: [tile.rows, tile.columns], split: *split };
+            let estimate = estimate(&self.problem, target, self.rate, shared, self.tile_k);
             let lines = u64::from(tile.rows + tile.columns);
             let shared_bytes = lines * u64::from(SWIZZLE_BYTES) * u64::from(tile.slots);
             let warps = tile.warpgroups * WARPGROUP + PRODUCER_WARPS;
             Candidate {
                 schedule: Self::NAME,
                 tile: [tile.rows, tile.columns, self.tile_k],
+                splits: split.blocks,
                 warps,
-                blocks,
-                waves,
+                blocks: estimate.blocks,
+                waves: estimate.waves,
                 occupancy: Candidate::occupancy_of(target, warps, shared_bytes),
                 stages: tile.slots,
-                bytes: blocks.saturating_mul(lines).saturating_mul(depth).saturating_mul(element),
-                clocks: time.saturating_mul(depth) / (L2_BYTES * u64::from(self.rate.max(1))),
-                chosen: [tile.rows, tile.columns] == [self.tile_m, self.tile_n],
+                bytes: shared.bytes(&self.problem, lines.saturating_mul(depth).saturating_mul(element)),
+                clocks: estimate.clocks(self.rate),
+                chosen: shared == Shared { tile: [self.tile_m, self.tile_n], split: self.split },
             }
         };
         self.weighed.iter().map(of).collect()
     }
 
-    /// One block a tile of the result, those of a row of tiles after one another.
+    pub(in crate::schedule::gemm) fn workspaces(&self) -> Vec<KernelWorkspace> {
+        self.split.workspaces(&self.problem, [self.tile_m, self.tile_n])
+    }
+
+    /// One block a tile of the result and run along k, those of a row of tiles after one another.
     pub(in crate::schedule::gemm) fn shape(&self, body: &Body) -> Result<KernelShape, LoweringError> {
         let tiles_m = parts(self.problem.extent(Axis::M), self.tile_m, body)?;
         let tiles_n = parts(self.problem.extent(Axis::N), self.tile_n, body)?;
         let batches = parts(self.problem.extent(Axis::Batch), 1, body)?;
         let blocks = tiles_m.mul(&tiles_n).and_then(|tiles| tiles.mul(&batches));
+        let blocks = blocks.and_then(|tiles| tiles.mul(&DimExpr::constant(i64::from(self.split.blocks))));
         let blocks = blocks.ok_or_else(|| body.error("the number of blocks is too complex an expression"))?;
         Ok(KernelShape { producer_warps: PRODUCER_WARPS, ..KernelShape::line(self.warps, blocks) })
     }
@@ -175,20 +197,16 @@ impl TmaPlan {
         &self,
         builder: TileBuilder<'m>,
         body: &Body,
-        values: [&[Value<'m>]; 3],
+        values: [&[Value<'m>]; 4],
     ) -> Result<(), LoweringError> {
         super::build::build(self, builder, body, values)
     }
 }
 
-/// Blocks of a tile, whole waves of them (one block a multiprocessor), and the time in 64ths of a clock for each element that is summed over,
-/// times the rate: the longer of multiplications and loads, which overlap.
-fn time(problem: &Problem, target: &Target, rate: u32, tile: Tile) -> [u64; 3] {
-    let (m, n, batch) = (problem.extent(Axis::M), problem.extent(Axis::N), problem.extent(Axis::Batch));
-    let (rows, columns, bytes) = (u64::from(tile.rows), u64::from(tile.columns), problem.a.dtype.size() as u64);
-    let blocks = m.capacity().div_ceil(rows) * n.capacity().div_ceil(columns).saturating_mul(batch.capacity());
-    let waves = blocks.div_ceil(u64::from(target.gpu.sms.max(1)));
+/// What the model of time says: the longer of multiplications and loads, which overlap.
+fn estimate(problem: &Problem, target: &Target, rate: u32, shared: Shared, tile_k: u32) -> Estimate {
+    let [rows, columns] = shared.tile.map(u64::from);
     let multiply = rows * columns * L2_BYTES;
-    let load = (rows + columns) * bytes * u64::from(rate.max(1));
-    [blocks, waves, waves.saturating_mul(multiply.max(load))]
+    let load = (rows + columns) * problem.a.dtype.size() as u64 * u64::from(rate.max(1));
+    Estimate::new(problem, target, rate, shared, tile_k, multiply.max(load))
 }
