@@ -239,11 +239,13 @@ def HW_TmaLoadOp : HW_Op<"tma_load", [MemoryEffects<[MemRead, MemWrite]>]> {
   let arguments = (ins HW_TensorMapType:$map, Variadic<I32>:$coordinates, HW_SharedType:$shared, I32:$slot, HW_MbarriersType:$barriers);
   let assemblyFormat = "$map `[` $coordinates `]` `to` $shared `[` $slot `]` `arrive` $barriers attr-dict `:` type($map) `,` type($shared) `,` type($barriers)";
 }
-def HW_WgmmaOp : HW_Op<"wgmma", [MemoryEffects<[MemRead]>]> {
-  let summary = "a · b + c of a slot of shared memory by warpgroups; done when the operation is. `instruction` is a row of the matrix-instruction table";
-  let arguments = (ins StrAttr:$instruction, HW_SharedType:$a, HW_SharedType:$b, I32:$slot, HW_TileType:$c);
+def HW_WgmmaOp : HW_Op<"wgmma", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "a · b + c by warpgroups, or a · b; done when the operation is. `instruction` is a row of the matrix-instruction table";
+  let description = "B is a slot of shared memory, A a slot or a tile in registers.";
+  let arguments = (ins StrAttr:$instruction, AnyTypeOf<[HW_SharedType, HW_TileType]>:$a, Optional<I32>:$a_slot, HW_SharedType:$b, I32:$b_slot,
+                       Optional<HW_TileType>:$c);
   let results = (outs HW_TileType:$result);
-  let assemblyFormat = "$instruction $a `,` $b `[` $slot `]` `,` $c attr-dict `:` type($a) `,` type($b) `,` type($c) `->` type($result)";
+  let assemblyFormat = "$instruction $a (`[` $a_slot^ `]`)? `,` $b `[` $b_slot `]` (`,` $c^ `:` type($c))? attr-dict `:` type($a) `,` type($b) `->` type($result)";
 }
 
 // ---- Computation across places ----------------------------------------------------------------------------------------------------

@@ -282,12 +282,20 @@ impl Checker {
         }
     }
 
+    /// Operands are A, its slot where it is shared memory, B, its slot, and where sums go on, C.
     fn wgmma(&mut self, op: Op<'_>) -> Result<(), String> {
-        let (a, b, c) = (shared(op, 0)?, shared(op, 1)?, self.operand(op, 3)?);
-        equal("the slots of the operands", &a.slots, &b.slots)?;
-        match (a.layout.shape(), b.layout.shape(), c.shape()) {
+        let (a, b) = match shared(op, 0) {
+            Ok(a) => (a.layout.shape().to_vec(), shared(op, 2)?),
+            Err(_) => (self.operand(op, 0)?.shape().to_vec(), shared(op, 1)?),
+        };
+        let result = self.result(op, 0)?;
+        let c = op.operands().last().copied().filter(|last| last.ty().to_string().starts_with("!hw.tile"));
+        if let Some(c) = c {
+            equal("the type of the result", &self.tile(c.ty())?, &result)?;
+        }
+        match (&a[..], b.layout.shape(), result.shape()) {
             ([m, k], [k2, n], [m2, n2]) if m == m2 && n == n2 && k == k2 => Ok(()),
-            (a, b, c) => Err(format!("{a:?} · {b:?} + {c:?} do not fit")),
+            (a, b, c) => Err(format!("{a:?} · {b:?} to {c:?} do not fit")),
         }
     }
 
@@ -494,6 +502,46 @@ mod tests {
         assert!(roles("").contains("no hw.producer"));
         let found = errors("hw.producer {}");
         assert!(found.len() == 1 && found[0].contains("no producer warps"), "{found:?}");
+    }
+
+    #[test]
+    fn products_by_warpgroups_fit() {
+        let shared = |rows: u32| {
+            let basis = if rows == 2 { "[[0, 1], [1, 0]]" } else { "[[0, 1], [1, 0], [2, 0]]" };
+            format!("!hw.shared<1 x [{rows}, 2] x f16, <offset = {basis}>>")
+        };
+        let tile = |columns: u32, element: &str| {
+            let basis = if columns == 2 { "[[0, 1], [1, 0]]" } else { "[[0, 1], [0, 2], [1, 0]]" };
+            let lanes = ["[0, 0]"; 5].join(", ");
+            format!("!hw.tile<[2, {columns}] x {element}, <reg = {basis}, lane = [{lanes}], warp = []>>")
+        };
+        let found = |a: &str, b: &str, sums: &str, result: &str| {
+            let is_tile = a.starts_with("!hw.tile");
+            let left = if is_tile { "hw.splat %h : f16 -> " } else { "hw.alloc : " };
+            errors(&format!(
+                "%0 = arith.constant 0 : i32\n%h = arith.constant 0.0 : f16\n%f = arith.constant 0.0 : f32
+                 %a = {left} {}\n%b = hw.alloc : {b}\n%c = hw.splat %f : f32 -> {}
+                 %r = hw.wgmma \"i\" %a{}, %b[%0]{} : {a}, {b} -> {result}",
+                if is_tile { a.replace("!hw.tile", "") } else { a.to_owned() },
+                if sums.is_empty() { result } else { sums }.replace("!hw.tile", ""),
+                if is_tile { "" } else { "[%0]" },
+                if sums.is_empty() { String::new() } else { format!(", %c : {sums}") },
+            ))
+        };
+        let (two, four) = (shared(2), shared(4));
+        let [left, sums, wide] = [tile(2, "f16"), tile(2, "f32"), tile(4, "f32")];
+        for a in [&two, &left] {
+            assert_eq!(found(a, &two, "", &sums), Vec::<String>::new());
+            assert_eq!(found(a, &two, &sums, &sums), Vec::<String>::new());
+            for (b, sums, result, expected) in [
+                (&four, "", &sums, "do not fit"),
+                (&two, "", &wide, "do not fit"),
+                (&two, &wide[..], &sums, "type of the result"),
+            ] {
+                let found = found(a, b, sums, result);
+                assert!(found.len() == 1 && found[0].contains(expected), "{found:?}");
+            }
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod types;
 
 pub use check::check;
 pub use error::HwError;
-pub use pipeline::Mbarriers;
+pub use pipeline::{Mbarriers, WarpgroupOperand};
 pub use scalar::{FloatPredicate, IntegerPredicate, Scalar};
 pub use tile::{Access, Shared, Tile, TileBuilder, line_layout};
 pub use types::{SharedType, TensorMapType, TileType, read_mbarriers};

@@ -4,7 +4,7 @@ use tenon_ir::Value;
 use tenon_layout::SharedLayout;
 use tenon_tensor::DType;
 
-use crate::{HwError, Shared, SharedType, Tile, TileBuilder};
+use crate::{HwError, Shared, SharedType, Tile, TileBuilder, TileType};
 
 /// Barriers in shared memory that count arrivals.
 #[derive(Clone, Copy)]
@@ -13,6 +13,15 @@ pub struct Mbarriers<'m> {
     pub value: Value<'m>,
     /// How many there are.
     pub count: u32,
+}
+
+/// The left operand of a product by warpgroups.
+#[derive(Clone, Copy)]
+pub enum WarpgroupOperand<'o, 'm> {
+    /// A slot of shared memory.
+    Shared(&'o Shared<'m>, Value<'m>),
+    /// Registers, in the layout of [`tenon_layout::wgmma_operand_a`].
+    Registers(&'o Tile<'m>),
 }
 
 impl<'m> TileBuilder<'m> {
@@ -79,24 +88,52 @@ impl<'m> TileBuilder<'m> {
         Ok(())
     }
 
-    /// `a · b + c` by warpgroups, of a slot of shared memory; `instruction` is a row of the matrix-instruction table.
+    /// `a · b + c` by warpgroups, of a slot of `b`; `instruction` is a row of the matrix-instruction table.
     pub fn wgmma(
         self,
         instruction: &str,
-        a: &Shared<'m>,
-        b: &Shared<'m>,
-        slot: Value<'m>,
+        a: WarpgroupOperand<'_, 'm>,
+        b: (&Shared<'m>, Value<'m>),
         c: &Tile<'m>,
     ) -> Result<Tile<'m>, HwError> {
+        self.warpgroup_product(instruction, a, b, Some(c), &c.ty)
+    }
+
+    /// `a · b` by warpgroups, a tile of type `ty`.
+    pub fn wgmma_product(
+        self,
+        instruction: &str,
+        a: WarpgroupOperand<'_, 'm>,
+        b: (&Shared<'m>, Value<'m>),
+        ty: &TileType,
+    ) -> Result<Tile<'m>, HwError> {
+        self.warpgroup_product(instruction, a, b, None, ty)
+    }
+
+    fn warpgroup_product(
+        self,
+        instruction: &str,
+        a: WarpgroupOperand<'_, 'm>,
+        (b, b_slot): (&Shared<'m>, Value<'m>),
+        c: Option<&Tile<'m>>,
+        ty: &TileType,
+    ) -> Result<Tile<'m>, HwError> {
         let context = self.builder().context();
+        let (mut operands, a_slots) = match a {
+            WarpgroupOperand::Shared(shared, slot) => (vec![shared.value, slot], 1),
+            WarpgroupOperand::Registers(tile) => (vec![tile.value], 0),
+        };
+        operands.extend([b.value, b_slot]);
+        operands.extend(c.map(|c| c.value));
         let value = self
             .builder()
             .op("hw.wgmma")
-            .operands(&[a.value, b.value, slot, c.value])
+            .operands(&operands)
+            .segments(&[1, a_slots, 1, 1, i32::from(c.is_some())])
             .attribute("instruction", context.string(instruction))
-            .results(&[c.ty.to_type(context)?])
+            .results(&[ty.to_type(context)?])
             .value()?;
-        Ok(Tile { value, ty: c.ty.clone() })
+        Ok(Tile { value, ty: ty.clone() })
     }
 
     /// Code of one thread of the producer warps.

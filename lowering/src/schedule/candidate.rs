@@ -7,12 +7,15 @@ use super::Schedule;
 use super::body::Body;
 use crate::LoweringError;
 
+/// Bytes that the L2 cache gives a multiprocessor in a clock, as the models of time have it.
+pub(super) const L2_BYTES: u64 = 64;
+
 /// A schedule, with what the model of its family says of it. Sizes that are known at launch count with their capacities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// How it computes: `mma.sync`, or `tma wgmma`.
     pub schedule: &'static str,
-    /// Rows and columns that a block computes, and elements that it sums at a time.
+    /// Rows and columns that a block computes, and elements that it sums at a time; of attention queries, keys and elements of a head.
     pub tile: [u32; 3],
     /// Blocks that share the sums of a tile.
     pub splits: u32,
@@ -61,8 +64,8 @@ pub struct Weighed {
     pub ruled_out: Vec<RuledOut>,
 }
 
-/// The schedules that were weighed for a `graph.kernel`: one of a product for each shape of tile, none for families that have one schedule, or
-/// that take the first tile that shared memory holds.
+/// The schedules that were weighed for a `graph.kernel`: of a product for each shape of tile, of attention the first tile that shared memory holds
+/// and those of warpgroups; none for families that have one schedule.
 ///
 /// # Errors
 /// What [`lower_kernel`](super::lower_kernel) refuses when it chooses.
@@ -71,6 +74,7 @@ pub fn candidates(kernel: Op<'_>, target: &Target) -> Result<Weighed, LoweringEr
     let schedule = Schedule::choose(&body, target).map_err(|error| error.with_nodes(kernel.location().names()))?;
     Ok(match schedule {
         Schedule::Gemm(schedule) => schedule.weighed(target),
+        Schedule::Attention(schedule) => schedule.weighed(target),
         _ => Weighed::default(),
     })
 }

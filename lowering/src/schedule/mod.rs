@@ -145,7 +145,7 @@ enum Schedule {
     TopK(top_k::TopKPlan),
     NonMaxSuppression(non_max_suppression::NonMaxSuppressionPlan),
     Gemm(Box<gemm::GemmSchedule>),
-    Attention(Box<attention::AttentionPlan>),
+    Attention(Box<attention::AttentionSchedule>),
     Recurrence(Box<recurrence::RecurrencePlan>),
 }
 
@@ -164,7 +164,7 @@ impl Schedule {
                 Some(schedule) => Schedule::Gemm(Box::new(schedule)),
                 None => Schedule::Map,
             },
-            "attention" => Schedule::Attention(Box::new(attention::AttentionPlan::new(body, target)?)),
+            "attention" => Schedule::Attention(Box::new(attention::AttentionSchedule::choose(body, target)?)),
             "recurrence" => Schedule::Recurrence(Box::new(recurrence::RecurrencePlan::new(body)?)),
             family => {
                 let operator = body.nodes.first().map_or("graph.kernel", |node| node.operator.name());
@@ -182,7 +182,7 @@ impl Schedule {
             Schedule::TopK(plan) => plan.shape(body),
             Schedule::NonMaxSuppression(plan) => plan.shape(body),
             Schedule::Gemm(schedule) => schedule.shape(body),
-            Schedule::Attention(plan) => plan.shape(body),
+            Schedule::Attention(schedule) => schedule.shape(body),
             Schedule::Recurrence(plan) => plan.shape(body),
         }
     }
@@ -190,6 +190,7 @@ impl Schedule {
     fn tensor_maps(&self, body: &Body) -> Result<Vec<KernelTensorMap>, LoweringError> {
         match self {
             Schedule::Gemm(schedule) => schedule.tensor_maps(body),
+            Schedule::Attention(schedule) => schedule.tensor_maps(body),
             _ => Ok(Vec::new()),
         }
     }
@@ -216,7 +217,7 @@ impl Schedule {
             Schedule::TopK(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::NonMaxSuppression(plan) => plan.build(builder, body, inputs, outputs),
             Schedule::Gemm(schedule) => schedule.build(builder, body, [inputs, outputs, workspaces, maps]),
-            Schedule::Attention(plan) => plan.build(builder, body, inputs, outputs),
+            Schedule::Attention(schedule) => schedule.build(builder, body, [inputs, outputs, maps]),
             Schedule::Recurrence(plan) => plan.build(builder, body, inputs, outputs),
         }
     }

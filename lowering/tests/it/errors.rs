@@ -1,5 +1,6 @@
 //! Tile programs that must be refused: each code once.
 
+use tenon_graph_dialect::operators::Attention;
 use tenon_ir::Session;
 use tenon_lowering::codegen;
 use tenon_lowering::expand::{ExpandError, TargetInfo, expand_kernel};
@@ -115,6 +116,29 @@ fn pipelines_that_do_not_fit() {
     ] {
         assert!(code == expected && message.contains(says), "{code} {message}, expected {expected} {says}");
     }
+}
+
+/// Weights of attention in another layout than that in which warpgroups read a left operand.
+#[test]
+fn left_operands_that_lie_otherwise() {
+    let operands = [[64, 64], [16, 64], [16, 64]].map(|[positions, depth]| t(DType::F16, &[1, 1, positions, depth]));
+    let attention = Attention { scale: 0.125, softcap: None, causal: None, plain_softmax: false };
+    let [right, _] = texts(&one_multiprocessor("sm_90a"), &case("attention", &operands, 0.0), &|at, v| {
+        vec![op(at, attention.clone(), v)]
+    });
+    let product = right.lines().find(|line| line.contains("hw.wgmma \"wgmma.m64n64k16")).unwrap();
+    let weights = product.split("f16\" ").nth(1).unwrap().split(',').next().unwrap();
+    let ty = product.split(" : ").nth(2).unwrap().split(">,").next().unwrap().to_owned() + ">";
+    let other = "<[64, 16] x f16, <reg = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [1, 0], [2, 0], [4, 0], [8, 0]], warp = [[16, 0], [32, 0]]>>";
+    let moved = format!("%moved = hw.convert_layout {weights} : {ty} -> !hw.tile{other}\n");
+    let changed = moved + &product.replace(weights, "%moved").replace(&ty, &format!("!hw.tile{other}"));
+    let session = Session::new();
+    let module =
+        session.parse_module(&right.replace(product, &changed), "hw").unwrap_or_else(|error| panic!("{error}"));
+    let kernel = module.body().ops().into_iter().find(|op| op.is("hw.kernel")).unwrap();
+    let into = session.new_module(session.context().unknown_location()).unwrap();
+    let error = expand_kernel(kernel, &into, &on("sm_90a").0).unwrap_err();
+    assert!(error.code() == "E0511" && error.to_string().contains("as the warpgroups read it"), "{error}");
 }
 
 #[test]

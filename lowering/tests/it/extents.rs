@@ -502,3 +502,40 @@ fn products_by_tensor_maps() {
         vec![op(at, contract("mk", "nk", "mn"), v)]
     }));
 }
+
+/// Queries and keys of attention by warpgroups are counted at launch; there may be none of either.
+#[test]
+fn attention_by_tensor_maps() {
+    let points: &[&[(&str, i64)]] = &[
+        &[("b", 4), ("s", 40), ("t", 70)],
+        &[("b", 1), ("s", 1), ("t", 1)],
+        &[("b", 3), ("s", 17), ("t", 33)],
+        &[("b", 2), ("s", 32), ("t", 64)],
+        &[("b", 2), ("s", 0), ("t", 5)],
+        &[("b", 2), ("s", 9), ("t", 0)],
+    ];
+    for dtype in [F16, DType::BF16] {
+        let tolerance = if dtype == F16 { 2e-3 } else { 1.6e-2 };
+        let run = |inputs: &[TensorType], attention: &Attention| {
+            let own = case("attention", inputs, tolerance);
+            let ptx =
+                check_for(&one_multiprocessor("sm_90a"), &own, points, &|at, v, _| vec![op(at, attention.clone(), v)]);
+            assert!(ptx.contains("wgmma.mma_async") && ptx.contains("cp.async.bulk.tensor"), "{ptx}");
+        };
+        let operands = |keys: &str| {
+            [
+                named(dtype, &["b", "2", "4*s", "64"]),
+                named(dtype, &["b", "1", keys, "64"]),
+                named(dtype, &["b", "1", keys, "64"]),
+            ]
+        };
+        for causal in [None, Some(Causal::Start), Some(Causal::End)] {
+            run(&operands("3*t"), &Attention { scale: 0.25, softcap: None, causal, plain_softmax: false });
+        }
+        for plain_softmax in [false, true] {
+            let mask = named(DType::Bool, &["b", "1", "1", "3*t"]);
+            let inputs = [&operands("3*t")[..], &[mask]].concat();
+            run(&inputs, &Attention { scale: 0.25, softcap: None, causal: None, plain_softmax });
+        }
+    }
+}

@@ -201,6 +201,27 @@ fn warpgroup_products_beside_what_was_published() {
     }
 }
 
+/// Attention by warpgroups needs at most the instructions that were published, keeps as many warps on a multiprocessor, and spills nothing.
+#[test]
+fn warpgroup_attention_beside_what_was_published() {
+    if !can_assemble("sm_90a") {
+        return;
+    }
+    let outcome = tenon(&["codegen", "--target", "sm_90a", "--json", "--quiet"]);
+    let report: serde_json::Value = serde_json::from_str(outcome.done()).unwrap();
+    for (name, loop_sass) in [("attention_f16_d64", 571), ("attention_f16_d128", 394)] {
+        let kernel = kernels(&report).iter().find(|kernel| kernel["name"] == name).unwrap();
+        let published = &kernel["published"];
+        assert_eq!((&kernel["spills"], &kernel["threads"]), (&0.into(), &288.into()), "{kernel}");
+        assert_eq!(published["loop_sass"], loop_sass, "{kernel}");
+        let share = |figures: &serde_json::Value| figures["occupancy"].as_f64().unwrap();
+        assert!(share(kernel) >= share(published), "{kernel}");
+        if let Some(sass) = kernel["loop_sass"].as_u64() {
+            assert!(sass <= loop_sass && kernel["loop_mma"].as_u64() == Some(12), "{kernel}");
+        }
+    }
+}
+
 #[test]
 fn what_is_missing_is_refused_by_code() {
     let folder = tempfile::tempdir().unwrap();

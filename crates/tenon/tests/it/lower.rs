@@ -217,6 +217,32 @@ module {
     assert!(value[0]["ruled_out"][0]["reason"].as_str().unwrap().contains("a stride of A"), "{value}");
     let table = tenon(&["explain", &model, "--schedules", "--target", "sm_90a"]);
     assert!(table.done().contains("not possible: a stride of A"), "{}", table.stdout);
+    // So are the schedules of attention.
+    let attention = |heads: u32| {
+        let ty = format!("tensor<1x2x256x{heads}xf16>");
+        let text = format!(
+            "module {{ func.func @main(%q: {ty} {{graph.name = \"q\"}}, %k: {ty} {{graph.name = \"k\"}}, %v: {ty} {{graph.name = \"v\"}}) \
+             -> ({ty} {{graph.name = \"o\"}}) {{\n%0 = graph.attention(%q, %k, %v) {{scale = 0.125 : f64}} : ({ty}, {ty}, {ty}) -> {ty} \
+             loc(\"attention\")\nreturn %0 : {ty} }} }}"
+        );
+        let model = write(&folder, "attention.mlir", text);
+        let outcome = tenon(&["explain", &model, "--schedules", "--target", "sm_90a", "--json"]);
+        serde_json::from_str::<serde_json::Value>(outcome.done()).unwrap()[0].clone()
+    };
+    let value = attention(64);
+    let named =
+        |name: &str| value["candidates"].as_array().unwrap().iter().filter(|one| one["schedule"] == name).count();
+    assert!(named("tma wgmma") > 1 && named("mma.sync") == 1, "{value}");
+    // Two heads of 256 queries keep four or eight blocks busy, each with 256 keys: of 64 queries, products and weights are
+    // 64 x 64 x 128 / 2048 and 64 x 64 / 16 clocks for 64 keys, results are scaled in 64 x 64 / 128.
+    let chosen = value["candidates"].as_array().unwrap().iter().find(|one| one["chosen"] == true).unwrap();
+    assert_eq!((&chosen["schedule"], &chosen["waves"]), (&"tma wgmma".into(), &1.into()), "{value}");
+    let small =
+        value["candidates"].as_array().unwrap().iter().find(|one| one["tile"] == serde_json::json!([64, 64, 64]));
+    assert_eq!(small.unwrap()["clocks"], 4 * (64 * 64 * 128 / 2048 + 64 * 64 / 16 + 64 * 64 / 128), "{value}");
+    let value = attention(60);
+    assert_eq!(value["candidates"][0]["schedule"], "mma.sync", "{value}");
+    assert!(value["ruled_out"][0]["reason"].as_str().unwrap().contains("a stride of the queries"), "{value}");
     // A family of one schedule says so.
     let rows = tenon(&["explain", &testdata("command/rows.mlir"), "--schedules"]);
     assert!(rows.done().contains("has one schedule for it"), "{}", rows.stdout);

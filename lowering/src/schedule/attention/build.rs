@@ -1,22 +1,22 @@
-//! The loop over the keys, and the result.
+//! The loop over the keys by `mma.sync` or on CUDA cores.
 //!
 //! Queries come first; then, while a tile of keys and values is multiplied, the next is on its way. One barrier a turn separates the readers of a
-//! slot from its next writer. Tiles whose keys all exist and are visible are gone over without masks; those at the edge follow.
+//! slot from its next writer.
 
 use tenon_hw_dialect::{Tile, TileBuilder};
 use tenon_ir::Value;
 use tenon_tensor::DType;
 
+use super::keys::KeyTiles;
 use super::plan::{AttentionPlan, Chunk, SLOTS};
-use super::problem::{Source, behind_transposes};
+use super::problem::Source;
+use super::result::finish;
 use super::scores::{Place, Softmax};
 use super::stream::Stream;
 use crate::LoweringError;
-use crate::schedule::body::{Body, ValueRef};
+use crate::schedule::body::Body;
 use crate::schedule::control::keep;
-use crate::schedule::evaluate::{Destination, Evaluator, Mask, and_masks, cast_tile, map, splat, store};
-use crate::schedule::index::{Coordinate, Index, common, line};
-use crate::schedule::reduce::below;
+use crate::schedule::evaluate::{Evaluator, cast_tile, map, splat};
 use crate::schedule::scalar::{Number, memory_type};
 use crate::schedule::size::{Parts, Size};
 
@@ -52,8 +52,7 @@ pub(super) fn build<'m>(
         let base = code.add(source.strides[0].scale(code, batch)?, source.strides[1].scale(code, head)?)?;
         Ok((inputs[source.input], base, builder.alloc(slots, memory_type(problem.dtype), chunk.shared.clone())?))
     };
-    // Of an extent none may be there at all.
-    let whole_keys = problem.keys.known().is_some_and(|keys| keys > 0 && keys % u64::from(plan.tile_keys) == 0);
+    let whole_keys = plan.tile().has_whole_keys();
     let tail = |size: Size, whole: bool| if whole { None } else { Some(size) };
     let whole_queries = problem.queries.is_multiple_of(plan.tile_queries);
     let (pointer, base, shared) = stream(&plan.q, &problem.q, plan.depth.1)?;
@@ -93,27 +92,10 @@ pub(super) fn build<'m>(
         chunks: plan.width,
     };
     let evaluator = Evaluator::new(body, inputs);
-    let softmax = Softmax { plan, evaluator: &evaluator, place: Place { batch, head, query } };
+    let softmax = Softmax { tile: plan.tile(), evaluator: &evaluator, place: Place { batch, head, query } };
 
-    // Tiles that the block looks at, and how many of them need no mask.
-    let all_tiles = Parts { size: problem.keys, part: plan.tile_keys }.value(code)?;
-    let (whole_tiles, _) = code.div_rem(problem.keys.value(code)?, plan.tile_keys as i32)?;
-    let (mut full, mut count) = (whole_tiles, all_tiles);
-    let reach = softmax.reach(code)?;
-    if let Some(reach) = reach {
-        let zero = code.i32(0)?;
-        let tiles = |keys: Value<'m>, up: bool| -> Result<Value<'m>, LoweringError> {
-            let keys = code.op("arith.maxsi", &[keys, zero])?;
-            let keys = if up { code.offset(keys, plan.tile_keys as i32 - 1)? } else { keys };
-            Ok(code.div_rem(keys, plan.tile_keys as i32)?.0)
-        };
-        // The first query of the block sees so many keys, and the last one so many.
-        let first = code.offset(code.add(query, reach)?, 1)?;
-        let last = code.offset(first, plan.tile_queries as i32 - 1)?;
-        full = code.op("arith.minsi", &[full, tiles(first, false)?])?;
-        count = code.op("arith.minsi", &[count, tiles(last, true)?])?;
-    }
-    let last = if whole_keys { Some(code.offset(all_tiles, -1)?) } else { None };
+    let tiles = KeyTiles::new(&softmax, code)?;
+    let last = if whole_keys { Some(code.offset(tiles.all, -1)?) } else { None };
     let mut own = Block { plan, softmax, q, k, v, held: Vec::new(), last };
 
     let zero = code.i32(0)?;
@@ -135,17 +117,15 @@ pub(super) fn build<'m>(
     for _ in 0..plan.width.1 {
         carried.push(splat(builder, Number::Float(0.0), DType::F32, &plan.sums)?);
     }
-    let edge = reach.is_some() || !whole_keys;
-    let no_full = problem.keys.capacity() < u64::from(plan.tile_keys);
-    if !(edge && no_full) {
-        carried = own.turns(builder, zero, full, &carried, false)?;
+    if tiles.has_full {
+        carried = own.turns(builder, zero, tiles.full, &carried, false)?;
     }
-    if edge {
-        carried = own.turns(builder, if no_full { zero } else { full }, count, &carried, true)?;
+    if tiles.has_edge {
+        carried = own.turns(builder, if tiles.has_full { tiles.full } else { zero }, tiles.count, &carried, true)?;
     }
     // No copy may be under way when the block ends.
     builder.async_wait(0)?;
-    own.finish(builder, body, outputs, &carried)
+    finish(&own.softmax, builder, body, outputs, &carried[1], &carried[2..])
 }
 
 impl<'m> Block<'_, '_, 'm> {
@@ -231,73 +211,5 @@ impl<'m> Block<'_, '_, 'm> {
 
     fn operand(&self, builder: TileBuilder<'m>, tile: &Tile<'m>) -> Result<Tile<'m>, LoweringError> {
         cast_tile(builder, tile, self.plan.problem.dtype, self.plan.operand_type())
-    }
-
-    /// Divides by the sums, evaluates the rest of the body and stores.
-    fn finish(
-        &self,
-        builder: TileBuilder<'m>,
-        body: &Body,
-        outputs: &[Value<'m>],
-        carried: &[Tile<'m>],
-    ) -> Result<(), LoweringError> {
-        let plan = self.plan;
-        let problem = &plan.problem;
-        let code = builder.scalar();
-        let anchor = ValueRef::Node(problem.anchor, 0);
-        let sizes = &body.shape(anchor).sizes;
-        let factor = self.softmax.factor(builder, &carried[1])?;
-        let bytes = memory_type(problem.dtype).size() as u32;
-        let widest = (16 / bytes).min((plan.tile_queries * plan.width.0 / (plan.warps * 32)).max(1));
-        // Threads hold pairs after a matrix instruction: they exchange for 16 bytes each.
-        let wide = common(widest.min(plan.width.0), problem.width);
-        let own = plan.sums.vector_width_along(1, bytes)?;
-        let (layout, run) = if plan.instructions.is_some() && wide > own {
-            let shape = [plan.tile_queries, plan.width.0];
-            (tenon_layout::TileLayout::contiguous(&shape, &[1, 0], wide, plan.warps)?, wide)
-        } else {
-            (plan.sums.clone(), common(own, problem.width))
-        };
-        let rows = line(builder, &layout, 0, self.softmax.place.query)?;
-        let mut row_mask: Mask<'m> = None;
-        if !problem.queries.is_multiple_of(plan.tile_queries) {
-            let inside = below(builder, &rows, problem.queries)?;
-            row_mask = Some(builder.spread(&inside, 0, &layout)?);
-        }
-        let whole = |value: Value<'m>| -> Result<Coordinate<'m>, LoweringError> {
-            Ok(Coordinate::Tile(builder.splat(value, DType::I32, &layout)?))
-        };
-        let (batch, head) = (whole(self.softmax.place.batch)?, whole(self.softmax.place.head)?);
-        let row = Coordinate::Tile(builder.spread(&rows, 0, &layout)?);
-        for chunk in 0..plan.width.1 {
-            let sums = &carried[2 + chunk as usize];
-            let value = self.softmax.result(builder, sums, &factor)?;
-            let value = builder.convert_layout(&value, &layout)?;
-            let columns = line(builder, &layout, 1, code.i32((chunk * plan.width.0) as i32)?)?;
-            let mut mask = row_mask.clone();
-            if (chunk + 1) * plan.width.0 > problem.width {
-                let inside = below(builder, &columns, Size::from(problem.width))?;
-                mask = and_masks(builder, &mask, &builder.spread(&inside, 1, &layout)?)?;
-            }
-            let column = Coordinate::Tile(builder.spread(&columns, 1, &layout)?);
-            let coordinates = vec![batch.clone(), head.clone(), row.clone(), column];
-            let index = Index::from_coordinates(sizes, coordinates.clone(), &layout, run).as_own();
-            let mut evaluator = self.softmax.evaluator.clone();
-            evaluator.bind(anchor, value);
-            for (output, target) in Destination::all(body, outputs) {
-                let (inner, axes) = behind_transposes(body, output);
-                if body.shape(inner).sizes != *sizes {
-                    return Err(body.error("a result of another shape than attention's"));
-                }
-                let shape = body.shape(output);
-                let value = evaluator.value_at(builder, inner, &index, &mask)?;
-                let moved = axes.iter().map(|axis| coordinates[*axis].clone()).collect();
-                // A run along the last dimension stays one where that stays the last.
-                let run = if axes.last() == Some(&(axes.len() - 1)) { run } else { 1 };
-                let place = Index::from_coordinates(&shape.sizes, moved, &layout, run);
-                store(builder, target, &place, &value, &mask)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -6,13 +6,15 @@ use tenon_layout::{SharedAccess, SharedLayout, TileLayout};
 use tenon_target::{FragmentScheme, Instructions, MatrixInstruction, Order, Target};
 use tenon_tensor::DType;
 
+use super::choice::{Time, tile_clocks};
 use super::problem::{Problem, Source};
+use super::tile::BlockTile;
 use crate::LoweringError;
 use crate::fragments::Fragments;
 use crate::schedule::body::Body;
 use crate::schedule::index::common;
 use crate::schedule::size::Size;
-use crate::schedule::{KernelShape, parts};
+use crate::schedule::{Candidate, KernelShape, parts};
 
 /// Deepest head that the registers of a block hold the results of.
 pub(crate) const MOST_DEPTH: u32 = 256;
@@ -261,6 +263,31 @@ impl AttentionPlan {
             None => queries * keys * 4,
         };
         operands * bytes + moved + 1024
+    }
+
+    /// What the model says of it: multiplying, loading and computing weights do not overlap. None on CUDA cores.
+    pub(super) fn candidate(&self, target: &Target) -> Option<Candidate> {
+        self.instructions?;
+        let tile = [self.tile_queries, self.tile_keys];
+        let sizes = [self.depth.0 * self.depth.1, self.width.0 * self.width.1];
+        let clocks = tile_clocks(&self.problem, target, tile, sizes).into_iter().sum();
+        let occupancy = Candidate::occupancy_of(target, self.warps, self.shared_bytes());
+        let time = Time::new(&self.problem, target, tile, clocks);
+        Some(time.candidate(&self.problem, "mma.sync", self.warps, occupancy, SLOTS))
+    }
+
+    /// What softmax and the result know of a block.
+    pub(super) fn tile(&self) -> BlockTile<'_> {
+        BlockTile {
+            problem: &self.problem,
+            queries: self.tile_queries,
+            keys: self.tile_keys,
+            warps: self.warps,
+            width: self.width,
+            scores: &self.scores,
+            sums: &self.sums,
+            by_instruction: self.instructions.is_some(),
+        }
     }
 
     /// The type that both products take their operands in.

@@ -12,12 +12,14 @@ use crate::schedule::size::{Size, is_wide};
 pub(super) const RANK: usize = 4;
 
 /// An operand: an input of the kernel, its dimensions in the operation's order.
+#[derive(Clone)]
 pub(super) struct Source {
     pub(super) input: usize,
     pub(super) strides: [Size; RANK],
 }
 
 /// Sizes and operands of the operation.
+#[derive(Clone)]
 pub(super) struct Problem {
     /// The operation in the body.
     pub(super) anchor: usize,
@@ -25,6 +27,8 @@ pub(super) struct Problem {
     pub(super) dtype: DType,
     pub(super) batch: Size,
     pub(super) heads: Size,
+    /// Heads of keys and values.
+    pub(super) groups: Size,
     /// Query heads that a key head serves.
     pub(super) heads_of_group: u32,
     pub(super) queries: Size,
@@ -77,6 +81,7 @@ impl Problem {
             dtype,
             batch: query[0],
             heads: query[1],
+            groups: key[1],
             heads_of_group,
             queries: query[2],
             keys: key[2],

@@ -5,7 +5,7 @@ use tenon_hw_dialect::{FloatPredicate, IntegerPredicate, Scalar, Tile, TileBuild
 use tenon_ir::{IrError, Value};
 use tenon_tensor::DType;
 
-use super::plan::AttentionPlan;
+use super::tile::BlockTile;
 use crate::LoweringError;
 use crate::schedule::body::ValueRef;
 use crate::schedule::evaluate::{Evaluator, Mask, and_masks, map};
@@ -34,7 +34,7 @@ enum Exponential {
 
 /// The softmax of a block as it goes.
 pub(super) struct Softmax<'p, 'b, 'm> {
-    pub(super) plan: &'p AttentionPlan,
+    pub(super) tile: BlockTile<'p>,
     pub(super) evaluator: &'p Evaluator<'b, 'm>,
     pub(super) place: Place<'m>,
 }
@@ -54,12 +54,12 @@ fn fast_exp2<'m>(code: Scalar<'m>, x: Value<'m>) -> Result<Value<'m>, IrError> {
 
 impl<'m> Softmax<'_, '_, 'm> {
     fn exponential(&self) -> Exponential {
-        let attention = &self.plan.problem.attention;
+        let attention = &self.tile.problem.attention;
         let factor = attention.scale * std::f64::consts::LOG2_E;
-        match self.plan.instructions {
-            None => Exponential::Exact,
-            Some(_) => {
-                let plain = attention.softcap.is_none() && self.plan.problem.mask.is_none();
+        match self.tile.by_instruction {
+            false => Exponential::Exact,
+            true => {
+                let plain = attention.softcap.is_none() && self.tile.problem.mask.is_none();
                 // A larger factor may lead out of the range of f32 where products do not.
                 if plain && factor > 0.0 && factor <= 1.0 {
                     Exponential::Products { factor }
@@ -79,7 +79,7 @@ impl<'m> Softmax<'_, '_, 'm> {
         key: Value<'m>,
         edge: bool,
     ) -> Result<Tile<'m>, LoweringError> {
-        let AttentionPlan { problem, scores: layout, .. } = self.plan;
+        let BlockTile { problem, scores: layout, .. } = self.tile;
         let attention = &problem.attention;
         let mut value = products.clone();
         if !matches!(self.exponential(), Exponential::Products { .. }) {
@@ -99,7 +99,7 @@ impl<'m> Softmax<'_, '_, 'm> {
         let mut visible: Mask<'m> = None;
         let rows = line(builder, layout, 0, self.place.query)?;
         let columns = line(builder, layout, 1, key)?;
-        let keys = u64::from(self.plan.tile_keys);
+        let keys = u64::from(self.tile.keys);
         if edge && problem.keys.known().is_none_or(|known| known == 0 || known % keys != 0) {
             let inside = below(builder, &columns, problem.keys)?;
             visible = Some(builder.spread(&inside, 1, layout)?);
@@ -156,7 +156,7 @@ impl<'m> Softmax<'_, '_, 'm> {
 
     /// The last key that query 0 sees; none where no order hides keys.
     pub(super) fn reach(&self, code: Scalar<'m>) -> Result<Option<Value<'m>>, LoweringError> {
-        let problem = &self.plan.problem;
+        let problem = self.tile.problem;
         Ok(match problem.attention.causal {
             None => None,
             Some(Causal::Start) => Some(code.i32(0)?),
@@ -176,8 +176,8 @@ impl<'m> Softmax<'_, '_, 'm> {
         columns: &Tile<'m>,
         mut exists: Mask<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
-        let AttentionPlan { problem, scores: layout, .. } = self.plan;
-        if !problem.queries.is_multiple_of(self.plan.tile_queries) {
+        let BlockTile { problem, scores: layout, .. } = self.tile;
+        if !problem.queries.is_multiple_of(self.tile.queries) {
             let inside = below(builder, rows, problem.queries)?;
             exists = and_masks(builder, &exists, &builder.spread(&inside, 0, layout)?)?;
         }
@@ -208,7 +208,7 @@ impl<'m> Softmax<'_, '_, 'm> {
         edge: bool,
         [maximum, sum]: [&Tile<'m>; 2],
     ) -> Result<Step<'m>, LoweringError> {
-        let layout = &self.plan.scores;
+        let layout = self.tile.scores;
         let exponential = self.exponential();
         let scores = self.scores(builder, products, key, edge)?;
         // NaN is left out here: it comes back by the weights.
@@ -276,7 +276,7 @@ impl<'m> Softmax<'_, '_, 'm> {
 
     /// What a row's results are divided by, as a factor: 0 for a query that sees no key. A plain softmax has ∞ there, which makes NaN of its 0.
     pub(super) fn factor(&self, builder: TileBuilder<'m>, sum: &Tile<'m>) -> Result<Tile<'m>, LoweringError> {
-        let problem = &self.plan.problem;
+        let problem = self.tile.problem;
         let plain = problem.attention.plain_softmax;
         let is_never_zero =
             if plain { problem.keys.known().is_some_and(|keys| keys > 0) } else { !problem.may_hide_all() };
@@ -302,7 +302,7 @@ impl<'m> Softmax<'_, '_, 'm> {
         sums: &Tile<'m>,
         factor: &Tile<'m>,
     ) -> Result<Tile<'m>, LoweringError> {
-        let dtype = self.plan.problem.dtype;
+        let dtype = self.tile.problem.dtype;
         debug_assert_eq!(compute_type(dtype), DType::F32);
         let factor = builder.spread(factor, 0, &sums.ty.layout)?;
         map(builder, &[sums, &factor], dtype, |code, values| {

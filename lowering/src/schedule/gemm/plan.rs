@@ -14,6 +14,7 @@ use super::{tf32, warps};
 use crate::LoweringError;
 use crate::fragments::Fragments;
 use crate::schedule::body::{Body, ValueRef};
+use crate::schedule::candidate::L2_BYTES;
 use crate::schedule::numeric_class::NumericClass;
 use crate::schedule::scalar::{is_narrow_float, is_sub_byte, memory_type};
 use crate::schedule::size::Size;
@@ -92,9 +93,6 @@ pub(super) fn tensor_type(dtype: DType) -> Option<TensorType> {
         _ => return None,
     })
 }
-
-/// Bytes that the L2 cache gives a multiprocessor in a clock, as the model of time has it.
-pub(super) const L2_BYTES: u64 = 64;
 
 /// Rows and columns that the result's tile may have for a matrix instruction: of 32, 64 or 128 and of up to 256, or less where the product is smaller. Small
 /// ones are for products of few tiles, which leave multiprocessors without work.

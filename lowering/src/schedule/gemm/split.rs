@@ -15,10 +15,10 @@ use tenon_layout::TileLayout;
 use tenon_target::Target;
 use tenon_tensor::DType;
 
-use super::plan::L2_BYTES;
 use super::problem::{Axis, Problem};
 use crate::LoweringError;
 use crate::schedule::KernelWorkspace;
+use crate::schedule::candidate::L2_BYTES;
 use crate::schedule::control::keep;
 use crate::schedule::numeric_class::NumericClass;
 

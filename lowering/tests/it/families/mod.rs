@@ -1,6 +1,7 @@
 //! Families of kernels, one file a family: every option and element type through PTX on the simulator, against the reference interpreter.
 
 mod attention;
+mod attention_tma;
 mod casts;
 mod convolution;
 mod elementary;

@@ -3,7 +3,7 @@
 //! A slot of shared memory holds a tile of A and one of B. The producer waits until a slot is empty, says how many bytes come, and starts the
 //! copies; their bytes complete the slot's phase. The other warps wait for it, multiply, and say that the slot is empty.
 
-use tenon_hw_dialect::{IntegerPredicate, Scalar, TileBuilder};
+use tenon_hw_dialect::{IntegerPredicate, Scalar, TileBuilder, WarpgroupOperand};
 use tenon_ir::{IrError, Value};
 use tenon_tensor::DType;
 
@@ -17,9 +17,7 @@ use crate::schedule::control::{for_range_with, keep};
 use crate::schedule::evaluate::splat;
 use crate::schedule::scalar::Number;
 use crate::schedule::size::{Count, Parts};
-
-/// What a slot must be aligned to, in bytes: the pattern of the widest swizzle.
-const SLOT_ALIGNMENT: u32 = 1024;
+use crate::schedule::tensor_map::SLOT_ALIGNMENT;
 
 /// The slot behind one, and the parity of its phase.
 fn next<'m>(
@@ -97,7 +95,8 @@ pub(super) fn build<'m>(
     let total = for_range_with(builder, tiles, 1, &start, &[sums], |inner, _, scalars, carried| {
         let (slot, parity) = (scalars[0], scalars[1]);
         inner.mbarrier_wait(&full, slot, parity)?;
-        let sums = inner.wgmma(&plan.instruction.name, &a, &b, slot, &carried[0])?;
+        let left = WarpgroupOperand::Shared(&a, slot);
+        let sums = inner.wgmma(&plan.instruction.name, left, (&b, slot), &carried[0])?;
         inner.mbarrier_arrive(&empty, slot)?;
         let (slot, parity) = next(inner.scalar(), slots, slot, parity)?;
         Ok((vec![slot, parity], vec![sums]))

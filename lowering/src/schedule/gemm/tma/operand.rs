@@ -1,7 +1,4 @@
-//! An operand as boxes of a tensor.
-//!
-//! Rules of tensor maps (CUDA driver API, `cuTensorMapEncodeTiled`): one to five dimensions, the innermost dense, strides of the others
-//! multiples of 16 bytes below 2^40, sizes below 2^32. Buffers begin at multiples of 256 bytes.
+//! An operand as boxes of a tensor, by the rules of [`crate::schedule::tensor_map`].
 
 use tenon_graph_dialect::DimExpr;
 use tenon_ir::Value;
@@ -13,11 +10,8 @@ use crate::LoweringError;
 use crate::schedule::KernelTensorMap;
 use crate::schedule::body::{Body, ValueRef};
 use crate::schedule::size::Size;
+use crate::schedule::tensor_map::{SWIZZLE_BYTES, stride_refusal};
 
-/// Width of the swizzle: the box has as many bytes in its innermost dimension.
-pub(super) const SWIZZLE_BYTES: u32 = 128;
-/// What strides are multiples of, in bytes.
-const STRIDE_BYTES: u32 = 16;
 /// Most dimensions.
 const MOST_DIMENSIONS: usize = 5;
 
@@ -103,16 +97,9 @@ impl TmaOperand {
         if dimensions.len() > MOST_DIMENSIONS {
             return Err(format!("{name} has {} dimensions, more than {MOST_DIMENSIONS}", dimensions.len()));
         }
-        for dimension in &dimensions[1..] {
-            if !dimension.stride.is_multiple_of(STRIDE_BYTES / bytes) {
-                return Err(format!(
-                    "a stride of {name}, {:?} elements, is not known to be a multiple of {STRIDE_BYTES} bytes",
-                    dimension.stride
-                ));
-            }
-            if dimension.stride.capacity().saturating_mul(u64::from(bytes)) >= 1 << 40 {
-                return Err(format!("a stride of {name} is 2^40 bytes or more"));
-            }
+        if let Some(reason) = dimensions[1..].iter().find_map(|dimension| stride_refusal(name, dimension.stride, bytes))
+        {
+            return Err(reason);
         }
         Ok(TmaOperand { input, dtype: operand.dtype, dimensions, k_major, k_dim })
     }

@@ -7,14 +7,16 @@ use tenon_layout::{TileLayout, wgmma_accumulator};
 use tenon_target::{FragmentScheme, Instructions, MatrixInstruction, Target};
 use tenon_tensor::DType;
 
-use super::super::plan::{L2_BYTES, tensor_type};
+use super::super::plan::tensor_type;
 use super::super::problem::{Axis, Problem};
 use super::super::result::ResultTile;
 use super::super::split::{Estimate, Shared, Split, weigh};
-use super::operand::{SWIZZLE_BYTES, TmaOperand};
+use super::operand::TmaOperand;
 use crate::LoweringError;
 use crate::schedule::body::Body;
+use crate::schedule::candidate::L2_BYTES;
 use crate::schedule::numeric_class::NumericClass;
+use crate::schedule::tensor_map::{RESERVED_BYTES, SWIZZLE_BYTES};
 use crate::schedule::{Candidate, KernelShape, KernelTensorMap, KernelWorkspace, parts};
 
 /// Warps of a warpgroup.
@@ -23,8 +25,6 @@ const WARPGROUP: u32 = 4;
 const PRODUCER_WARPS: u32 = 1;
 /// Registers of a thread that hold sums, at most: as many are left for all else, or more.
 const SUM_REGISTERS: u32 = 128;
-/// What a block takes of shared memory besides its slots: barriers, what alignment loses, and what the system keeps.
-const RESERVED_BYTES: u64 = 3072;
 /// Slots that are worth having: one is multiplied while the others are on their way.
 const MOST_SLOTS: u64 = 6;
 
