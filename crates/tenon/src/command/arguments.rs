@@ -106,6 +106,21 @@ impl PassArguments {
 }
 
 impl ModelArguments {
+    /// Refuses what would change kernels beside the recipe: a bundle is named by the recipe's hash, and says what was built by it alone.
+    ///
+    /// # Errors
+    /// E0051: `--disable` or `--stop-after-rewrite` was given.
+    pub(super) fn check_by_recipe_alone(&self) -> Result<(), Diagnostic> {
+        if self.passes.disable.is_empty() && self.passes.stop_after_rewrite.is_none() {
+            return Ok(());
+        }
+        let message = "a bundle is what its recipe says, not what --disable or --stop-after-rewrite make of it";
+        Err(Diagnostic::new("E0051", message)
+            .with_help("write `compile.fusion.disable` into the recipe, or look at the stages with `tenon lower`"))
+    }
+}
+
+impl ModelArguments {
     /// Refuses what decides how a model is compiled, beside a bundle, which was compiled before.
     ///
     /// # Errors

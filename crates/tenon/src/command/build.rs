@@ -50,6 +50,7 @@ struct Machine {
 
 pub(super) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let start = std::time::Instant::now();
+    arguments.model.check_by_recipe_alone()?;
     let session = Session::new();
     let inputs = arguments.model.read_inputs()?;
     let mut prepared = arguments.model.prepare(&session, &inputs, output, false)?;

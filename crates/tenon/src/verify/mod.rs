@@ -58,7 +58,7 @@ pub struct Options {
 /// Checks a bundle that was opened, for targets of it.
 ///
 /// # Errors
-/// The bundle cannot be read as what it says it is. What is merely refused is in the report.
+/// The bundle cannot be read as what it says it is, or has nothing for a target. What is merely refused is in the report.
 pub fn verify(
     bundle: &Bundle,
     targets: &[&'static Target],
@@ -84,6 +84,8 @@ pub fn verify(
     report.graph = Some(check);
     report.refused.extend(refused);
     for target in targets {
+        // A target that the bundle lacks is refused, not passed for want of kernels.
+        bundle.programs(target.name(), &target.architecture.name.to_string())?;
         progress(&format!("kernels {}", target.name()));
         let (kernels, refused) = check_expectations(bundle, &recipe, target)?;
         report.kernels.extend(kernels);

@@ -43,6 +43,8 @@ fn a_bundle_runs_without_its_model() {
     let one = format!("x={}", write_npy(&folder, "x.npy", &zeros(1)));
     let other = tenon(&["run", bundle, "--target", "h100-sxm5", "--input", &one]);
     assert!(other.refused("E0050").contains("a100-sxm4-80gb (sm_80), t4 (sm_75)"), "{}", other.stderr);
+    let verified = tenon(&["verify", bundle, "--target", "h100-sxm5"]);
+    assert!(verified.refused("E0050").contains("a100-sxm4-80gb (sm_80), t4 (sm_75)"), "{}", verified.stderr);
     let recipe = write(&folder, "other.toml", PADDED.replace("16", "32"));
     let other = tenon(&["run", bundle, "--target", "sm_80", "--input", &one, "--recipe", &recipe]);
     assert!(other.refused("E0049").contains("the recipe differs"), "{}", other.stderr);
@@ -63,6 +65,13 @@ fn a_bundle_runs_without_its_model() {
     assert!(unnamed.refused("E0036").contains("the bundle is for t4, h100-sxm5"), "{}", unnamed.stderr);
     let model = testdata("command/mlp.mlir");
     tenon(&[&["run", model.as_str(), "--recipe-hash", "00"][..], &x].concat()).refused("E0051");
+    // What the recipe does not say would not be in the bundle's name.
+    let out = file(&folder, "refused");
+    for option in [["--disable", "fusion"], ["--stop-after-rewrite", "3"]] {
+        let refused = tenon(&[&["build", model.as_str(), "-o", &out][..], &option].concat());
+        assert!(refused.refused("E0051").contains("compile.fusion.disable"), "{}", refused.stderr);
+    }
+    assert!(!std::path::Path::new(&out).exists());
 }
 
 /// Whatever the buckets are, a request outside of them is refused by one code, with the dimension and what the buckets take.
