@@ -1,4 +1,4 @@
-//! Loops in tile programs whose bodies may fail to lower.
+//! Loops and conditions in tile programs whose bodies may fail to lower.
 
 use tenon_hw_dialect::{HwError, Tile, TileBuilder};
 use tenon_ir::Value;
@@ -40,6 +40,38 @@ pub(crate) fn for_range_with<'m>(
     match failure {
         Some(error) => Err(error),
         None => Ok(result?),
+    }
+}
+
+/// `scf.for` over i32 from `lower` below `upper`, one by one, carrying tiles.
+pub(crate) fn for_between<'m>(
+    builder: TileBuilder<'m>,
+    [lower, upper]: [Value<'m>; 2],
+    carried: &[Tile<'m>],
+    body: impl FnOnce(TileBuilder<'m>, Value<'m>, &[Tile<'m>]) -> Result<Vec<Tile<'m>>, LoweringError>,
+) -> Result<Vec<Tile<'m>>, LoweringError> {
+    let step = builder.scalar().i32(1)?;
+    let mut failure = None;
+    let result = builder.for_loop(lower, upper, step, carried, |inner, position, tiles| {
+        body(inner, position, tiles).map_err(|error| keep(error, &mut failure))
+    });
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(result?),
+    }
+}
+
+/// `scf.if` without results.
+pub(crate) fn when<'m>(
+    builder: TileBuilder<'m>,
+    condition: Value<'m>,
+    body: impl FnOnce(TileBuilder<'m>) -> Result<(), LoweringError>,
+) -> Result<(), LoweringError> {
+    let mut failure = None;
+    let done = builder.when(condition, |inner| body(inner).map_err(|error| keep(error, &mut failure)));
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(done?),
     }
 }
 

@@ -15,7 +15,7 @@ use super::scores::{Place, Softmax};
 use super::stream::Stream;
 use crate::LoweringError;
 use crate::schedule::body::Body;
-use crate::schedule::control::keep;
+use crate::schedule::control::for_between;
 use crate::schedule::evaluate::{Evaluator, cast_tile, map, splat};
 use crate::schedule::scalar::{Number, memory_type};
 use crate::schedule::size::{Parts, Size};
@@ -118,10 +118,15 @@ pub(super) fn build<'m>(
         carried.push(splat(builder, Number::Float(0.0), DType::F32, &plan.sums)?);
     }
     if tiles.has_full {
-        carried = own.turns(builder, zero, tiles.full, &carried, false)?;
+        carried = for_between(builder, [zero, tiles.full], &carried, |inner, tile, carried| {
+            own.turn(inner, tile, carried, false)
+        })?;
     }
     if tiles.has_edge {
-        carried = own.turns(builder, if tiles.has_full { tiles.full } else { zero }, tiles.count, &carried, true)?;
+        let first = if tiles.has_full { tiles.full } else { zero };
+        carried = for_between(builder, [first, tiles.count], &carried, |inner, tile, carried| {
+            own.turn(inner, tile, carried, true)
+        })?;
     }
     // No copy may be under way when the block ends.
     builder.async_wait(0)?;
@@ -141,25 +146,6 @@ impl<'m> Block<'_, '_, 'm> {
         self.k.copy(builder, start, code.scale(slot, self.plan.depth.1 as i32)?)?;
         self.v.copy(builder, start, code.scale(slot, self.plan.width.1 as i32)?)?;
         Ok(builder.async_commit()?)
-    }
-
-    fn turns(
-        &self,
-        builder: TileBuilder<'m>,
-        lower: Value<'m>,
-        upper: Value<'m>,
-        carried: &[Tile<'m>],
-        edge: bool,
-    ) -> Result<Vec<Tile<'m>>, LoweringError> {
-        let mut failure = None;
-        let step = builder.scalar().i32(1)?;
-        let result = builder.for_loop(lower, upper, step, carried, |inner, tile, carried| {
-            self.turn(inner, tile, carried, edge).map_err(|error| keep(error, &mut failure))
-        });
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(result?),
-        }
     }
 
     /// One tile of keys: running maximum, running sum, then results by chunk.

@@ -19,7 +19,7 @@ use super::problem::{Axis, Problem};
 use crate::LoweringError;
 use crate::schedule::KernelWorkspace;
 use crate::schedule::candidate::L2_BYTES;
-use crate::schedule::control::keep;
+use crate::schedule::control::{for_between, when};
 use crate::schedule::numeric_class::NumericClass;
 
 /// Most blocks that share a tile.
@@ -244,35 +244,21 @@ impl<'m> Part<'m> {
         let before = builder.arrive(counters, self.tile, code.i32(blocks)?)?;
         let is_last = code.compare_int(IntegerPredicate::Equal, before, code.i32(blocks - 1)?)?;
         let access = Access { contiguity, uniform: 1 };
-        let mut failure = None;
-        let done = builder.when(is_last, |inner| {
-            let combined = || -> Result<(), LoweringError> {
-                let code = inner.scalar();
-                let total = inner.load(partial, &at(inner, first)?, None, element, access)?;
-                let (lower, upper, step) = (code.i32(1)?, code.i32(blocks)?, code.i32(1)?);
-                let mut failure = None;
-                let total = inner.for_loop(lower, upper, step, &[total], |inner, part, carried| {
-                    let add = || -> Result<Tile<'m>, LoweringError> {
-                        let part = inner.scalar().add(first, part)?;
-                        let part = inner.load(partial, &at(inner, part)?, None, element, access)?;
-                        let add = if element.is_float() { "arith.addf" } else { "arith.addi" };
-                        Ok(inner
-                            .map1(&[&carried[0], &part], layout, element, |code, values| Ok(code.op(add, values)?))?)
-                    };
-                    add().map(|sum| vec![sum]).map_err(|error| keep(error, &mut failure))
-                });
-                if let Some(error) = failure {
-                    return Err(error);
-                }
-                let total = total?.into_iter().next();
-                then(inner, total.ok_or_else(|| LoweringError::unsupported("scf.for", "no result"))?)
-            };
-            combined().map_err(|error| keep(error, &mut failure))
-        });
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(done?),
-        }
+        when(builder, is_last, |inner| {
+            let code = inner.scalar();
+            let total = inner.load(partial, &at(inner, first)?, None, element, access)?;
+            let range = [code.i32(1)?, code.i32(blocks)?];
+            let add = if element.is_float() { "arith.addf" } else { "arith.addi" };
+            let total = for_between(inner, range, &[total], |inner, part, carried| {
+                let part = inner.scalar().add(first, part)?;
+                let part = inner.load(partial, &at(inner, part)?, None, element, access)?;
+                let sum =
+                    inner.map1(&[&carried[0], &part], layout, element, |code, values| Ok(code.op(add, values)?))?;
+                Ok(vec![sum])
+            })?;
+            let total = total.into_iter().next();
+            then(inner, total.ok_or_else(|| LoweringError::unsupported("scf.for", "no result"))?)
+        })
     }
 }
 

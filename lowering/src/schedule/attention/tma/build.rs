@@ -14,7 +14,7 @@ use super::operand::TmaOperand;
 use super::plan::{SLOTS, TmaPlan};
 use crate::LoweringError;
 use crate::schedule::body::Body;
-use crate::schedule::control::keep;
+use crate::schedule::control::{for_between, keep};
 use crate::schedule::evaluate::{Evaluator, cast_tile, map, splat};
 use crate::schedule::scalar::Number;
 use crate::schedule::size::Parts;
@@ -119,10 +119,15 @@ pub(super) fn build<'m>(
     ];
     builder.mbarrier_wait(&there, zero, zero)?;
     if tiles.has_full {
-        carried = own.turns(builder, zero, tiles.full, &carried, false)?;
+        carried = for_between(builder, [zero, tiles.full], &carried, |inner, tile, carried| {
+            own.turn(inner, tile, carried, false)
+        })?;
     }
     if tiles.has_edge {
-        carried = own.turns(builder, if tiles.has_full { tiles.full } else { zero }, tiles.count, &carried, true)?;
+        let first = if tiles.has_full { tiles.full } else { zero };
+        carried = for_between(builder, [first, tiles.count], &carried, |inner, tile, carried| {
+            own.turn(inner, tile, carried, true)
+        })?;
     }
     for shared in [&own.queries, &own.k.shared, &own.v.shared] {
         builder.dealloc(shared)?;
@@ -131,25 +136,6 @@ pub(super) fn build<'m>(
 }
 
 impl<'m> Block<'_, '_, 'm> {
-    fn turns(
-        &self,
-        builder: TileBuilder<'m>,
-        lower: Value<'m>,
-        upper: Value<'m>,
-        carried: &[Tile<'m>],
-        edge: bool,
-    ) -> Result<Vec<Tile<'m>>, LoweringError> {
-        let mut failure = None;
-        let step = builder.scalar().i32(1)?;
-        let result = builder.for_loop(lower, upper, step, carried, |inner, tile, carried| {
-            self.turn(inner, tile, carried, edge).map_err(|error| keep(error, &mut failure))
-        });
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(result?),
-        }
-    }
-
     /// One tile of keys: running maximum, running sum, results.
     fn turn(
         &self,
